@@ -10,7 +10,7 @@ use crate::{
     guard::LockWatch,
     request::{LockAllRequest, LockRequest},
     semaphore::Semaphore,
-    session::Session,
+    session::{LockSpec, Session},
 };
 
 /// Implements the methods for a type whose method `$session` returns its session.
@@ -40,16 +40,17 @@ macro_rules! entry_methods {
                 Semaphore::new(self.$session().clone(), name.into(), limit)
             }
 
-            #[doc = concat!("Requests the locks of these names on ", $on, ": 1 to 64 different ones, all together or none.")]
+            #[doc = concat!("Requests several locks on ", $on, ": 1 to 64 of different names, all together or none.")]
+            /// Each is a name, for an exclusive hold, or a [`LockSpec`], for a mode of its own.
             ///
             /// ```
             /// # leasehold_tests::doc(async |client| {
             /// let guards = client.lock_all(["account/7", "account/9"]).await?;
             /// # Ok(()) });
             /// ```
-            pub fn lock_all(&self, names: impl IntoIterator<Item: Into<Arc<str>>>) -> LockAllRequest {
-                let names = names.into_iter().map(Into::into).collect();
-                LockAllRequest::all(self.$session().clone(), names)
+            pub fn lock_all(&self, locks: impl IntoIterator<Item: Into<LockSpec>>) -> LockAllRequest {
+                let locks = locks.into_iter().map(Into::into).collect();
+                LockAllRequest::all(self.$session().clone(), locks)
             }
 
             #[doc = concat!("Returns the election of this name, with ", $on, " for its campaigns. The name has 1 to 512 bytes of")]

@@ -111,7 +111,7 @@
 //! | TLS, certificates, tokens | [`ClientBuilder::tls_ca`], [`ClientBuilder::bearer_token_file`], [`CredentialsError`] |
 //! | requests for a lock: exclusive or shared, how long to wait, what to attach | [`Client::lock`], [`LockRequest`] |
 //! | permits of a semaphore | [`Client::semaphore`], [`Semaphore`], [`PermitRequest`], [`SemaphorePermit`] |
-//! | several locks at once, all or none | [`Client::lock_all`], [`LockAllRequest`], [`LockGuards`] |
+//! | several locks at once, all or none | [`Client::lock_all`], [`LockSpec`], [`LockAllRequest`], [`LockGuards`] |
 //! | work that runs while a lock is held | [`LockRequest::with`], [`LockRequest::try_with`], [`WithLockError`] |
 //! | holding a lock | [`LockGuard`], [`LockWatch`], [`LockState`], [`LostReason`] |
 //! | holding one more than once; deadlocks | [`Client::actor`], [`Actor`], [`AcquireError::Deadlock`] |
@@ -178,7 +178,7 @@ pub use lease::{FencingToken, LockState, LostReason};
 pub use permit::SemaphorePermit;
 pub use request::{AcquireFuture, Grant, LockAllRequest, LockRequest, PermitRequest};
 pub use semaphore::Semaphore;
-pub use session::{Session, SessionBuilder, SessionInfo};
+pub use session::{LockSpec, Session, SessionBuilder, SessionInfo};
 pub use status::CoordinatorStatus;
 pub use trace::{TraceContext, TraceContextError};
 pub use transport::Channel;

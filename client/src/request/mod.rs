@@ -20,7 +20,7 @@ use crate::{
     guard::LockGuard,
     guards::LockGuards,
     permit::SemaphorePermit,
-    session::{AcquireSpec, Mode, Names, Session},
+    session::{AcquireSpec, LockSpec, Locks, Mode, Session},
     trace::TraceContext,
 };
 
@@ -72,6 +72,8 @@ pub struct LockRequest<G = LockGuard> {
 /// The order of the names does not matter for deadlocks: requests for several names never block one another for good. A
 /// flow that holds one lock and then asks for others can still be in a deadlock; see [`Actor`].
 ///
+/// Each lock is held in its own mode: an exclusive one if only its name is given, another one by a [`LockSpec`].
+///
 /// The coordinator refuses a request without names, with more than 64, or with one name twice. Errors name all of the
 /// locks, with commas in between.
 ///
@@ -100,7 +102,7 @@ pub type PermitRequest = LockRequest<SemaphorePermit>;
 
 impl LockRequest {
     pub(crate) fn one(session: Session, name: Arc<str>) -> Self {
-        Self::new(session, Names::One(name), Mode::Exclusive)
+        Self::new(session, Locks::One(LockSpec::exclusive(name)))
     }
 
     /// Asks for a shared hold: together with other shared holders, and never with an exclusive one. Use it for readers,
@@ -119,17 +121,18 @@ impl LockRequest {
     /// # Ok(()) });
     /// ```
     pub fn shared(mut self) -> Self {
-        self.spec.mode = Mode::Shared;
+        self.spec.locks = self.spec.locks.in_mode(Mode::Shared);
         self
     }
 }
 
 impl LockAllRequest {
-    pub(crate) fn all(session: Session, names: Arc<[Arc<str>]>) -> Self {
-        Self::new(session, Names::All(names), Mode::Exclusive)
+    pub(crate) fn all(session: Session, locks: Arc<[LockSpec]>) -> Self {
+        Self::new(session, Locks::All(locks))
     }
 
-    /// Asks for shared holds of all of the locks; see [`LockRequest::shared`].
+    /// Asks for shared holds of all of the locks, whatever their own modes; see [`LockRequest::shared`]. For a mode of each,
+    /// pass [`LockSpec`]s.
     ///
     /// ```
     /// # leasehold_tests::doc(async |client| {
@@ -138,22 +141,22 @@ impl LockAllRequest {
     /// # Ok(()) });
     /// ```
     pub fn shared(mut self) -> Self {
-        self.spec.mode = Mode::Shared;
+        self.spec.locks = self.spec.locks.in_mode(Mode::Shared);
         self
     }
 }
 
 impl PermitRequest {
     pub(crate) fn permits(session: Session, name: Arc<str>, mode: Mode) -> Self {
-        Self::new(session, Names::One(name), mode)
+        Self::new(session, Locks::One(LockSpec::new(name, mode)))
     }
 }
 
 impl<G> LockRequest<G> {
-    fn new(session: Session, names: Names, mode: Mode) -> Self {
+    fn new(session: Session, locks: Locks) -> Self {
         Self {
             session,
-            spec: AcquireSpec::new(names, mode),
+            spec: AcquireSpec::new(locks),
             granted: PhantomData,
         }
     }
@@ -386,20 +389,18 @@ impl<G: Grant> LockRequest<G> {
 
     async fn acquire(self) -> Result<G, AcquireError> {
         let Self { session, spec, .. } = self;
-        let names = spec.names.clone();
+        let locks = spec.locks.clone();
         let refused = |source| AcquireError::Refused {
-            name: names.label(),
+            name: locks.label(),
             source,
         };
-        let permits = match spec.mode {
-            // The coordinator would take 0 for the default, 1.
-            Mode::Semaphore { permits: 0, .. } => {
-                let source = Failure::invalid_field("acquire.permits", "must be at least 1");
-                return Err(refused(source));
-            }
-            Mode::Semaphore { permits, .. } => permits,
-            Mode::Exclusive | Mode::Shared => 0,
-        };
+        let mut permits = locks.as_slice().iter().map(|lock| lock.mode.permits());
+        // The coordinator would take 0 for the default, 1.
+        if permits.clone().any(|permits| permits == Some(0)) {
+            let source = Failure::invalid_field("acquire.permits", "must be at least 1");
+            return Err(refused(source));
+        }
+        let permits = permits.next().flatten().unwrap_or(0);
         let guards = session.acquire(spec).await?;
         G::granted(guards, permits)
             .ok_or_else(|| refused(Failure::protocol("the coordinator granted nothing")))

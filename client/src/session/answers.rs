@@ -112,7 +112,7 @@ impl<A, H> Machine<A, H> {
         let Some((acquire, waiting)) = self.answered_acquire(id) else {
             return self.give_back(granted.locks);
         };
-        if !waiting.spec.names.are_of(&granted.locks) {
+        if !waiting.spec.locks.are_of(&granted.locks) {
             self.give_back(granted.locks);
             let source = Failure::protocol("the coordinator granted another lock");
             return self.refuse(waiting, source);
@@ -131,7 +131,7 @@ impl<A, H> Machine<A, H> {
         if let Some((acked, deadline)) = good {
             return self.hold(waiting, granted.locks, &granted.bounded, (acked, deadline));
         }
-        let name = waiting.spec.names.label();
+        let name = waiting.spec.locks.label();
         tracing::warn!(lock = &*name, "a grant came too late to be used");
         // Where it crossed our `close`, that gives it back.
         if !self.is_closing() {
@@ -157,17 +157,17 @@ impl<A, H> Machine<A, H> {
     ) {
         let Waiting { reply, spec, .. } = waiting;
         let granted = spec
-            .names
+            .locks
             .as_slice()
             .iter()
             .zip(locks)
-            .map(|(name, lock)| {
+            .map(|(asked, lock)| {
                 let token = FencingToken::from(lock.fencing_token);
                 let mut bounds = bounded.iter();
                 let bound = bounds.find(|bound| bound.owner_id == lock.owner_id);
                 let ends_in = bound.and_then(|bound| duration(bound.ends_in));
                 let ends_at = ends_in.map(|ends_in| acked.after(ends_in));
-                let lease = Arc::new(Lease::new(name.clone(), token, deadline, ends_at));
+                let lease = Arc::new(Lease::new(asked.name.clone(), token, deadline, ends_at));
                 let deadline = ends_at.map_or(deadline, |ends_at| ends_at.min(deadline));
                 let key =
                     self.holds

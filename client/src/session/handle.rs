@@ -146,12 +146,12 @@ impl Session {
         &self.0.candidacies
     }
 
-    /// Returns one guard for each lock, in the order of the names.
+    /// Returns one guard for each lock, in the order of the request.
     pub(crate) async fn acquire(
         &self,
         mut spec: AcquireSpec,
     ) -> Result<Vec<LockGuard>, AcquireError> {
-        let names = spec.names.clone();
+        let locks = spec.locks.clone();
         // Here, where the caller's span is the current one.
         let traces = &self.0.calls.settings().traces;
         spec.trace = spec.trace.or_else(|| traces.current());
@@ -174,7 +174,7 @@ impl Session {
         // Answered, or nobody is there to be told: nothing is left to cancel.
         pending.answer = None;
         answer.unwrap_or_else(|| {
-            let name = names.label();
+            let name = locks.label();
             Err(AcquireError::SessionClosed { name })
         })
     }

@@ -19,6 +19,7 @@ mod heartbeats;
 mod holds;
 mod ids;
 mod link;
+mod lock_spec;
 mod machine;
 #[cfg(test)]
 mod machine_tests;
@@ -40,7 +41,9 @@ mod waits;
 pub use builder::SessionBuilder;
 pub(crate) use builder::{SessionOptions, session_setters};
 pub use handle::Session;
+pub use lock_spec::LockSpec;
+pub(crate) use lock_spec::Mode;
 pub use messages::SessionInfo;
 pub(crate) use messages::{Change, Granted, HoldReply, Note};
 pub(crate) use route::{Candidate, addresses};
-pub(crate) use spec::{AcquireSpec, Mode, Names};
+pub(crate) use spec::{AcquireSpec, Locks};

@@ -54,7 +54,7 @@ impl<A, H> Machine<A, H> {
                 request_id,
                 actor: waiting.spec.actor,
             });
-            let name = waiting.spec.names.label();
+            let name = waiting.spec.locks.label();
             resumes.push(next.resume(&name, ticket, (self.draw)(), what, asked));
         }
         self.count_releases(next);

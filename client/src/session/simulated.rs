@@ -7,10 +7,11 @@ use tonic::Status;
 
 use super::{
     fate::Fate,
+    lock_spec::{LockSpec, Mode},
     machine::Machine,
     messages::Change,
     output::Output as MachineOutput,
-    spec::{AcquireSpec, Mode, Names},
+    spec::{AcquireSpec, Locks},
 };
 use crate::{
     clock::Moment,
@@ -65,10 +66,8 @@ pub enum StreamEnd {
 /// An acquire.
 #[derive(Clone, Debug)]
 pub struct Acquire {
-    /// The names: one, or several together.
-    pub names: Vec<String>,
-    /// The mode.
-    pub mode: v1::LockMode,
+    /// The names, each with its mode: one, or several together.
+    pub locks: Vec<(String, v1::LockMode)>,
     /// Number of permits of a semaphore.
     pub permits: u32,
     /// The semaphore's limit.
@@ -131,19 +130,22 @@ impl Session {
 
     /// Asks for locks. Ids rise.
     pub fn acquire(&mut self, now: Duration, id: u64, acquire: Acquire) {
-        let mut names: Vec<Arc<str>> = acquire.names.into_iter().map(Arc::from).collect();
-        let names = match names.pop() {
-            Some(name) if names.is_empty() => Names::One(name),
-            last => Names::All(names.into_iter().chain(last).collect()),
-        };
-        let mode = match acquire.mode {
-            v1::LockMode::Shared => Mode::Shared,
-            v1::LockMode::Semaphore => Mode::Semaphore {
-                permits: acquire.permits,
-                limit: acquire.limit,
-                revision: acquire.limit_revision,
-            },
-            _ => Mode::Exclusive,
+        let locks = acquire.locks.into_iter().map(|(name, mode)| {
+            let mode = match mode {
+                v1::LockMode::Shared => Mode::Shared,
+                v1::LockMode::Semaphore => Mode::Semaphore {
+                    permits: acquire.permits,
+                    limit: acquire.limit,
+                    revision: acquire.limit_revision,
+                },
+                _ => Mode::Exclusive,
+            };
+            LockSpec::new(name.into(), mode)
+        });
+        let mut locks: Vec<LockSpec> = locks.collect();
+        let locks = match locks.pop() {
+            Some(lock) if locks.is_empty() => Locks::One(lock),
+            last => Locks::All(locks.into_iter().chain(last).collect()),
         };
         let spec = AcquireSpec {
             wait: acquire.wait,
@@ -151,7 +153,7 @@ impl Session {
             max_hold: acquire.max_hold,
             actor: acquire.actor,
             reentrant: acquire.reentrant,
-            ..AcquireSpec::new(names, mode)
+            ..AcquireSpec::new(locks)
         };
         self.machine.acquire(moment(now), id, spec, id);
     }

@@ -2,6 +2,7 @@
 
 use std::{fmt, slice, sync::Arc, time::Duration};
 
+use super::lock_spec::{LockSpec, Mode};
 use crate::{
     proto::{v1, wire},
     trace::TraceContext,
@@ -10,8 +11,7 @@ use crate::{
 /// One acquire, as long as it takes and over reconnects.
 #[derive(Clone)]
 pub(crate) struct AcquireSpec {
-    pub(crate) names: Names,
-    pub(crate) mode: Mode,
+    pub(crate) locks: Locks,
     /// Longest wait. `None` is without a bound, and zero is no wait.
     pub(crate) wait: Option<Duration>,
     pub(crate) value: Vec<u8>,
@@ -25,31 +25,18 @@ pub(crate) struct AcquireSpec {
     pub(crate) trace: Option<TraceContext>,
 }
 
-/// Names of the locks.
+/// Locks, each with its mode.
 #[derive(Clone)]
-pub(crate) enum Names {
-    One(Arc<str>),
+pub(crate) enum Locks {
+    One(LockSpec),
     /// Together or not at all.
-    All(Arc<[Arc<str>]>),
-}
-
-/// Mode in which to hold them.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Mode {
-    Exclusive,
-    Shared,
-    Semaphore {
-        permits: u32,
-        limit: u32,
-        revision: u32,
-    },
+    All(Arc<[LockSpec]>),
 }
 
 impl AcquireSpec {
-    pub(crate) fn new(names: Names, mode: Mode) -> Self {
+    pub(crate) fn new(locks: Locks) -> Self {
         Self {
-            names,
-            mode,
+            locks,
             wait: None,
             value: Vec::new(),
             lock_delay: Duration::ZERO,
@@ -67,8 +54,7 @@ impl AcquireSpec {
     /// Formats the specification without its value, which is the caller's business.
     pub(crate) fn debug(&self, what: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct(what)
-            .field("name", &self.names.label())
-            .field("mode", &self.mode)
+            .field("locks", &self.locks.as_slice())
             .field("wait", &self.wait)
             .field("lock_delay", &self.lock_delay)
             .field("max_hold", &self.max_hold)
@@ -79,63 +65,72 @@ impl AcquireSpec {
 
     /// Returns the request, with the rest of the wait.
     pub(super) fn message(&self, wait: Option<Duration>) -> v1::SessionAcquire {
-        let (mode, permits, limit, limit_revision) = match self.mode {
-            Mode::Exclusive => (v1::LockMode::Exclusive, 0, 0, 0),
-            Mode::Shared => (v1::LockMode::Shared, 0, 0, 0),
-            Mode::Semaphore {
-                permits,
-                limit,
-                revision,
-            } => (v1::LockMode::Semaphore, permits, limit, revision),
-        };
-        let (name, names) = match &self.names {
-            Names::One(name) => (name.to_string(), Vec::new()),
-            Names::All(names) => (
-                String::new(),
-                names.iter().map(|name| name.to_string()).collect(),
-            ),
-        };
-        v1::SessionAcquire {
-            name,
-            mode: mode.into(),
+        let mut asked = v1::SessionAcquire {
             wait: wait.map(wire),
             value: self.value.clone(),
             lock_delay: Some(wire(self.lock_delay)),
-            names,
-            permits,
-            limit,
             actor: self.actor,
             reentrant: self.reentrant,
             max_hold: self.max_hold.map(wire),
-            limit_revision,
+            ..v1::SessionAcquire::default()
+        };
+        let locks = self.locks.as_slice();
+        // Coordinators of every version know one mode for all.
+        if locks.windows(2).all(|two| two[0].mode == two[1].mode) {
+            let mode = locks.first().map_or(Mode::Exclusive, |lock| lock.mode);
+            let wire = mode.wire();
+            asked.set_mode(wire.mode());
+            (asked.permits, asked.limit) = (wire.permits, wire.limit);
+            asked.limit_revision = wire.limit_revision;
+            match &self.locks {
+                Locks::One(lock) => asked.name = lock.name.to_string(),
+                Locks::All(locks) => {
+                    asked.names = locks.iter().map(|lock| lock.name.to_string()).collect();
+                }
+            }
+        } else {
+            asked.locks = locks.iter().map(LockSpec::message).collect();
         }
+        asked
     }
 }
 
-impl Names {
-    pub(super) fn as_slice(&self) -> &[Arc<str>] {
+impl Locks {
+    pub(crate) fn as_slice(&self) -> &[LockSpec] {
         match self {
-            Self::One(name) => slice::from_ref(name),
-            Self::All(names) => names,
+            Self::One(lock) => slice::from_ref(lock),
+            Self::All(locks) => locks,
+        }
+    }
+
+    /// Returns the same locks, all in this mode.
+    pub(crate) fn in_mode(&self, mode: Mode) -> Self {
+        let in_mode = |lock: &LockSpec| LockSpec::new(lock.name.clone(), mode);
+        match self {
+            Self::One(lock) => Self::One(in_mode(lock)),
+            Self::All(locks) => Self::All(locks.iter().map(in_mode).collect()),
         }
     }
 
     /// Returns whether these locks are the named ones, each once and in the same order.
     pub(super) fn are_of(&self, locks: &[v1::GrantedLock]) -> bool {
-        let names = self.as_slice();
-        !names.is_empty()
-            && names.len() == locks.len()
-            && names
+        let asked = self.as_slice();
+        !asked.is_empty()
+            && asked.len() == locks.len()
+            && asked
                 .iter()
                 .zip(locks)
-                .all(|(name, lock)| **name == *lock.name)
+                .all(|(asked, lock)| *asked.name == *lock.name)
     }
 
     /// Returns the name, for messages to people.
     pub(crate) fn label(&self) -> Arc<str> {
         match self {
-            Self::One(name) => name.clone(),
-            Self::All(names) => names.join(", ").into(),
+            Self::One(lock) => lock.name.clone(),
+            Self::All(locks) => {
+                let names: Vec<&str> = locks.iter().map(LockSpec::name).collect();
+                names.join(", ").into()
+            }
         }
     }
 }

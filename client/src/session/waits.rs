@@ -72,7 +72,7 @@ impl<A, H> Machine<A, H> {
         };
         if let Some(waiting) = self.waiting.get_mut(acquire) {
             waiting.queued = true;
-            let can_move = waiting.spec.names.as_slice().len() == 1 && !queued.ticket.is_empty();
+            let can_move = waiting.spec.locks.as_slice().len() == 1 && !queued.ticket.is_empty();
             waiting.ticket = can_move.then(|| Ids::new(queued.ticket));
         }
     }
@@ -123,7 +123,7 @@ impl<A, H> Machine<A, H> {
         waiting: Waiting<A>,
         error: impl FnOnce(Arc<str>) -> AcquireError,
     ) {
-        let error = error(waiting.spec.names.label());
+        let error = error(waiting.spec.locks.label());
         self.outputs
             .push_back(Output::Acquired(waiting.reply, Err(error)));
     }
@@ -135,7 +135,7 @@ impl<A, H> Machine<A, H> {
             self.outputs.push_back(cancel);
         } else if let (None, Some(ticket)) = (&self.stream, &waiting.ticket) {
             // It may have come to a grant meanwhile.
-            let owned = Owned::stray(waiting.spec.names.label(), ticket.clone());
+            let owned = Owned::stray(waiting.spec.locks.label(), ticket.clone());
             self.put_off(Release::new(owned, None));
         }
     }

@@ -7,7 +7,7 @@ use leasehold_core::{
     id::{FencingToken, OwnerId, WaiterNumber},
     mode::{MAX_LIMIT, Mode, Permits},
     name::{ClientName, LockName, TtlBounds, Value},
-    session::{MaxHold, Wait},
+    session::{LockSpec, LockSpecs, MaxHold, Wait},
     time::InUnits,
 };
 use leasehold_proto::v1;
@@ -189,8 +189,68 @@ pub fn mode(
     })
 }
 
+/// Checks the locks of an acquire on a session, all of different names.
+pub fn lock_specs(
+    request: &v1::SessionAcquire,
+    store: &Store,
+    max_names: usize,
+) -> Result<LockSpecs, Refusal> {
+    let locks = locks_with_modes(request, store, max_names)?;
+    if let Some(locks) = LockSpecs::from_vec(locks) {
+        return Ok(locks);
+    }
+    let (first, others) = lock_names(request, store, max_names)?;
+    let limit = (request.limit, request.limit_revision);
+    let mode = mode("acquire.", request.mode, request.permits, limit)?;
+    let spec = |name| LockSpec { name, mode };
+    let others = others.into_iter().map(spec).collect();
+    Ok(LockSpecs::new(spec(first), others))
+}
+
+/// Checks the locks of an acquire that has a mode for each. Returns none if it has one mode for all.
+fn locks_with_modes(
+    request: &v1::SessionAcquire,
+    store: &Store,
+    max_names: usize,
+) -> Result<Vec<LockSpec>, Refusal> {
+    if request.locks.is_empty() {
+        return Ok(Vec::new());
+    }
+    let others = [
+        ("acquire.name", request.name.is_empty()),
+        ("acquire.names", request.names.is_empty()),
+        ("acquire.mode", request.mode == 0),
+        ("acquire.permits", request.permits == 0),
+        ("acquire.limit", request.limit == 0),
+        ("acquire.limit_revision", request.limit_revision == 0),
+    ];
+    if let Some((field, _)) = others.iter().find(|(_, is_unset)| !is_unset) {
+        let what = "must be unset where `locks` is set: each of those has a name and a mode";
+        return Err(Refusal::field(field, what));
+    }
+    if request.locks.len() > max_names {
+        return Err(too_many_names(request.locks.len(), max_names));
+    }
+    let mut seen = HashSet::with_capacity(request.locks.len());
+    let locks = request.locks.iter().enumerate().map(|(number, lock)| {
+        let path = format!("acquire.locks[{number}].");
+        let field = format!("{path}name");
+        let name = lock_name(&field, &lock.name, store)?;
+        if !seen.insert(lock.name.as_str()) {
+            let what = format!("must be different names; {:?} is there twice", lock.name);
+            return Err(Refusal::field(&field, what));
+        }
+        let limit = (lock.limit, lock.limit_revision);
+        let mode = mode(&path, lock.mode, lock.permits, limit)?;
+        // Before the acquire waits for other names in vain.
+        store.offers_mode(mode)?;
+        Ok::<_, Refusal>(LockSpec { name, mode })
+    });
+    locks.collect()
+}
+
 /// Checks the names of an acquire on a session. Returns the first, and the others, all different.
-pub fn lock_names(
+fn lock_names(
     request: &v1::SessionAcquire,
     store: &Store,
     max_names: usize,

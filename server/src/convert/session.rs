@@ -7,8 +7,8 @@ use leasehold_core::{
     id::{Actor, CoordinatorId, SessionId},
     lease::heartbeat_interval,
     session::{
-        AcquireRequest, Closer, Effect, GrantedLock, LostLock, LostWhy, MAX_IN_FLIGHT, Names,
-        NotGranted, Opened, Refused, Request, RequestId, Response, ResumedWhat, Wait,
+        AcquireRequest, Closer, Effect, GrantedLock, LostLock, LostWhy, MAX_IN_FLIGHT, NotGranted,
+        Opened, Refused, Request, RequestId, Response, ResumedWhat, Wait,
     },
 };
 use leasehold_proto::v1::{self, session_response::Response as WireResponse};
@@ -17,9 +17,7 @@ use tonic::Status;
 
 use super::{
     answers::{holder, lost_messages, lost_reason, wire_duration},
-    fields::{
-        FieldBounds, lock_delay, lock_name, lock_names, max_hold, mode, owner_id, value, wait,
-    },
+    fields::{FieldBounds, lock_delay, lock_name, lock_specs, max_hold, owner_id, value, wait},
     refusal::failure,
     resume::opened_messages,
 };
@@ -89,9 +87,7 @@ fn acquire(
         ));
     }
     let max_names = bounds.limits.config().max_names_per_acquire;
-    let (first, others) = lock_names(&request, bounds.store, max_names)?;
-    let limit = (request.limit, request.limit_revision);
-    let mode = mode("acquire.", request.mode, request.permits, limit)?;
+    let locks = lock_specs(&request, bounds.store, max_names)?;
     let wait = wait("acquire.wait", request.wait, Wait::Forever, bounds.max_wait)?;
     let value = value("acquire.value", &request.value)?;
     let lock_delay = lock_delay("acquire.lock_delay", request.lock_delay, bounds.ttl)?;
@@ -102,8 +98,7 @@ fn acquire(
         return Err(Refusal::field("acquire.reentrant", what));
     }
     Ok(AcquireRequest {
-        names: Names::new(first, others),
-        mode,
+        locks,
         wait,
         value,
         lock_delay,

@@ -73,11 +73,10 @@ impl Kind {
 
     /// Reduces the bound of an acquire to that of the rules that permit its locks.
     pub fn bound(self, acquire: &mut AcquireRequest, granted: &Granted) {
-        let place = self.place(acquire.mode);
         let bounds = acquire
-            .names
+            .locks
             .iter()
-            .filter_map(|name| granted.max_hold(place, name.as_str()));
+            .filter_map(|lock| granted.max_hold(self.place(lock.mode), lock.name.as_str()));
         let Some(limit) = bounds.min() else { return };
         acquire.max_hold = Some(match acquire.max_hold {
             Some(asked) => MaxHold {
@@ -115,8 +114,8 @@ impl Kind {
         };
         match request {
             Request::Acquire(acquire) => {
-                let mut names = acquire.names.iter();
-                names.try_for_each(|name| check(acquire.mode, name))
+                let mut locks = acquire.locks.iter();
+                locks.try_for_each(|lock| check(lock.mode, &lock.name))
             }
             Request::Release { name, owner } | Request::SetValue { name, owner, .. } => {
                 check_hold(name, owner)

@@ -8,6 +8,7 @@ use leasehold_core::{
     command::{Command, Handed},
     deadlock::Publication,
     id::CoordinatorId,
+    mode::Mode,
     name::{Invalid, LockName},
 };
 use tokio::sync::{mpsc, oneshot, watch};
@@ -65,6 +66,11 @@ pub trait LockStore: fmt::Debug + Send + Sync {
 
     /// Opens a feed of changes to locks. It follows nothing yet.
     fn feed(&self) -> Feed;
+
+    /// Checks that the store offers locks in this mode; the error says why not.
+    fn offers_mode(&self, _mode: Mode) -> Result<(), StoreError> {
+        Ok(())
+    }
 
     /// Checks that the store offers feeds; the error says why not.
     fn offers_feeds(&self) -> Result<(), StoreError> {

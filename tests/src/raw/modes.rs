@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold_proto::v1::{
-    GrantedLock, LockMode, LostLock, SessionAcquire, SessionDowngrade, SessionFailure,
+    GrantedLock, LockMode, LockSpec, LostLock, SessionAcquire, SessionDowngrade, SessionFailure,
     SessionNotGranted, SessionReleased, SessionSetValue, session_request::Request,
     session_response::Response,
 };
@@ -48,6 +48,21 @@ pub fn revised(limit_revision: u32, acquire: SessionAcquire) -> SessionAcquire {
 pub fn several<'a>(names: impl IntoIterator<Item = &'a str>) -> SessionAcquire {
     SessionAcquire {
         names: names.into_iter().map(ToOwned::to_owned).collect(),
+        ..SessionAcquire::default()
+    }
+}
+
+/// Returns a request for the locks of these requests, each in its own mode, all or none.
+pub fn each(locks: impl IntoIterator<Item = SessionAcquire>) -> SessionAcquire {
+    let spec = |lock: SessionAcquire| LockSpec {
+        name: lock.name,
+        mode: lock.mode,
+        permits: lock.permits,
+        limit: lock.limit,
+        limit_revision: lock.limit_revision,
+    };
+    SessionAcquire {
+        locks: locks.into_iter().map(spec).collect(),
         ..SessionAcquire::default()
     }
 }

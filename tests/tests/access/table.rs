@@ -9,7 +9,7 @@ use leasehold_proto::v1::{
     force_release_request::Only, session_request::Request, session_response::Response,
 };
 use leasehold_tests::raw::{
-    PROMPT, exclusive, fresh_owner_id, resume_hold, semaphore, several, shared, wire,
+    PROMPT, each, exclusive, fresh_owner_id, resume_hold, semaphore, several, shared, wire,
 };
 use tonic::{Code, Status};
 use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
@@ -99,6 +99,22 @@ fn rpcs() -> Vec<Rpc> {
             "Session acquire several",
             Permission("acquire", EITHER),
             |caller| { on_session(&caller, Request::Acquire(several([NAME, "a/other"]))).await }
+        ),
+        rpc!(
+            "Session acquire several, each exclusive",
+            Permission("acquire", EITHER),
+            |caller| {
+                let both = each([exclusive(NAME), exclusive("a/other")]);
+                on_session(&caller, Request::Acquire(both)).await
+            }
+        ),
+        rpc!(
+            "Session acquire several, one shared",
+            Permission("acquire", LOCKS),
+            |caller| {
+                let both = each([shared(NAME), exclusive("a/other")]);
+                on_session(&caller, Request::Acquire(both)).await
+            }
         ),
         rpc!("Session release", Permission("acquire", EITHER), |caller| {
             let release = SessionRelease {
@@ -347,6 +363,25 @@ async fn every_rpc_needs_just_its_permission() {
                 "{rpc} by {name}"
             );
         }
+    }
+}
+
+#[tokio::test]
+async fn each_of_several_names_needs_a_permission_for_its_own_mode() {
+    let rules = table("token:mine", "acquire", "elections", "a/")
+        + &table("token:mine", "acquire", "locks", "b/");
+    let site = Site::start(&rules);
+    let mine = site.newcomer("mine").await;
+    let both = each([exclusive("a/1"), shared("b/1")]);
+    assert!(on_session(&mine, Request::Acquire(both)).await.is_ok());
+    for (denied, locks) in [
+        ("a/2", [exclusive("a/1"), shared("a/2")]),
+        ("a/1", [shared("a/1"), exclusive("b/1")]),
+        ("c", [shared("b/1"), exclusive("c")]),
+    ] {
+        let asked = Request::Acquire(each(locks));
+        let refused = on_session(&mine, asked).await.unwrap_err();
+        assert_eq!(missing(&refused), ("acquire".to_owned(), denied.to_owned()));
     }
 }
 

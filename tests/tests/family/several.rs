@@ -1,10 +1,18 @@
 //! Several names at once: all of them or none.
 
-use std::time::{Duration, Instant};
+use std::{
+    collections::HashMap,
+    sync::Mutex,
+    time::{Duration, Instant},
+};
 
 use futures_util::future::join_all;
-use leasehold_proto::v1::{AcquireOutcome, GrantedLock, LostReason, session_response::Response};
-use leasehold_tests::raw::{PROMPT, closing_for, exclusive, for_at_most, several, with_value};
+use leasehold_proto::v1::{
+    AcquireOutcome, GrantedLock, LockMode, LostReason, SessionAcquire, session_response::Response,
+};
+use leasehold_tests::raw::{
+    PROMPT, closing_for, each, exclusive, for_at_most, semaphore, several, shared, with_value,
+};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
 use crate::site::{LATE, Site, TTL, delete, everywhere, on_redis};
@@ -105,6 +113,67 @@ async fn names_in_another_order_never_block_for_good() {
             session.close().await;
         }))
         .await;
+    })
+    .await;
+}
+
+/// Transfers read the configuration and write two accounts, in either order; reports read everything; now and then the
+/// configuration is written, and workers of a pool read it beside others.
+#[tokio::test(flavor = "multi_thread")]
+async fn names_with_a_mode_each_in_opposite_orders_never_block_for_good() {
+    const ROUNDS: usize = 40;
+    const WHOLE: u32 = 1000;
+    // A writer takes all of a name, a reader hardly anything of it, and the pool has two permits.
+    let share = |lock: &SessionAcquire| match lock.mode() {
+        LockMode::Shared => 1,
+        LockMode::Semaphore => WHOLE / 2 * lock.permits,
+        _ => WHOLE,
+    };
+    everywhere(async |site| {
+        let (config, a, b, pool) = ("bank/config", "bank/a", "bank/b", "bank/pool");
+        let kinds = [
+            vec![shared(config), exclusive(a), exclusive(b)],
+            vec![exclusive(b), exclusive(a), shared(config)],
+            vec![shared(b), exclusive(config)],
+            vec![shared(a), shared(b), shared(config)],
+            vec![semaphore(pool, 1, 2), shared(config), exclusive(a)],
+            vec![exclusive(a), semaphore(pool, 2, 2)],
+            vec![exclusive(config), semaphore(pool, 1, 2), shared(a)],
+        ];
+        // What is taken of each name.
+        let inside: Mutex<HashMap<String, u32>> = Mutex::default();
+        let inside = &inside;
+        join_all((0..).zip(kinds).map(|(at, locks)| async move {
+            let mut session = site.session(at).await;
+            for _ in 0..ROUNDS {
+                let id = session.ask_for(each(locks.clone())).await;
+                let held = session.granted_all(id, PROMPT).await;
+                assert!(
+                    held.iter()
+                        .zip(&locks)
+                        .all(|(held, of)| held.name == of.name)
+                );
+                for lock in &locks {
+                    let mut inside = inside.lock().unwrap();
+                    let part = inside.entry(lock.name.clone()).or_default();
+                    *part += share(lock);
+                    assert!(*part <= WHOLE, "{lock:?} beside others");
+                }
+                tokio::task::yield_now().await;
+                for lock in &locks {
+                    let mut inside = inside.lock().unwrap();
+                    *inside.get_mut(&lock.name).unwrap() -= share(lock);
+                }
+                for lock in &held {
+                    assert!(session.release(lock).await);
+                }
+            }
+            session.close().await;
+        }))
+        .await;
+        for name in [config, a, b, pool] {
+            site.free(name).await;
+        }
     })
     .await;
 }

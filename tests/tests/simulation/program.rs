@@ -12,6 +12,13 @@ use crate::{
 
 /// Limit of every semaphore until somebody changes it.
 const LIMIT: u32 = 3;
+/// Modes of the locks.
+const MODES: [LockMode; 4] = [
+    LockMode::Exclusive,
+    LockMode::Exclusive,
+    LockMode::Shared,
+    LockMode::Semaphore,
+];
 /// Most acquires of one client that wait.
 const MOST_WAITING: usize = 8;
 
@@ -30,6 +37,15 @@ impl World {
         };
         let actor = dice.below(3);
         let reentrant = actor != 0 && dice.below(4) > 0;
+        let mut mode = dice.pick(&MODES);
+        let locks = names.iter().enumerate().map(|(at, name)| {
+            // Of several, half of the time in modes of their own.
+            if at > 0 && dice.below(2) == 0 {
+                mode = dice.pick(&MODES);
+            }
+            (NAMES[*name].to_owned(), mode)
+        });
+        let locks = locks.collect();
         // The limit of a new version, up and down; nearly all name none.
         let (limit, limit_revision) = match dice.below(16) {
             0 => (
@@ -40,13 +56,7 @@ impl World {
         };
         let permits = u32::try_from(dice.between(1, 3)).unwrap();
         Acquire {
-            names: names.iter().map(|name| NAMES[*name].to_owned()).collect(),
-            mode: dice.pick(&[
-                LockMode::Exclusive,
-                LockMode::Exclusive,
-                LockMode::Shared,
-                LockMode::Semaphore,
-            ]),
+            locks,
             permits: permits.min(limit),
             limit,
             limit_revision,

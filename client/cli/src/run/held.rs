@@ -20,11 +20,8 @@ pub(super) async fn acquire(
     options: &RunOptions,
     wait: Option<Duration>,
 ) -> Result<Held, AcquireError> {
-    let [name] = options.names.as_slice() else {
-        let mut request = client.lock_all(options.names.iter().map(String::as_str));
-        if options.shared {
-            request = request.shared();
-        }
+    let ([name], []) = (options.names.as_slice(), options.with_shared.as_slice()) else {
+        let request = client.lock_all(options.locks());
         let guards = with_options(request, options, wait).await?;
         return Ok(Held {
             watch: Watch::new(guards.iter().map(LockGuard::watch)),

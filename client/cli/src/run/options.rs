@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use leasehold_client::LockSpec;
+
 use crate::{command::LeaseOptions, duration::duration};
 
 pub(crate) const HELP: &str = "\
@@ -55,6 +57,7 @@ Examples:
   leasehold run --shared catalogue -- ./export.sh      beside other exports, never beside an import
   leasehold run catalogue -- ./import.sh
   leasehold run --semaphore 3 gpu -- ./train.sh        three at a time
+  leasehold run --with-shared config account/7 -- ./debit.sh    reads one, writes the other
 
 Exit codes:
   the command's own, which may equal one of these, or 128 + n if signal n ended it
@@ -97,6 +100,10 @@ pub(crate) struct RunOptions {
     )]
     pub(crate) limit_revision: u32,
 
+    /// Hold this lock too, shared, together with the others or not at all. May be given several times
+    #[arg(long, value_name = "NAME")]
+    pub(crate) with_shared: Vec<String>,
+
     #[command(flatten)]
     pub(crate) lease: LeaseOptions,
 
@@ -118,6 +125,26 @@ pub(crate) struct RunOptions {
 }
 
 impl RunOptions {
+    /// Returns the names of all locks.
+    pub(crate) fn all_names(&self) -> Vec<String> {
+        self.names
+            .iter()
+            .chain(&self.with_shared)
+            .cloned()
+            .collect()
+    }
+
+    /// Returns the locks, each with its mode.
+    pub(super) fn locks(&self) -> Vec<LockSpec> {
+        let named = self.names.iter().map(|name| match self.semaphore {
+            Some(limit) => LockSpec::permits(name.as_str(), self.permits, limit),
+            None if self.shared => LockSpec::shared(name.as_str()),
+            None => LockSpec::exclusive(name.as_str()),
+        });
+        let shared = self.with_shared.iter().map(String::as_str);
+        named.chain(shared.map(LockSpec::shared)).collect()
+    }
+
     /// Checks the options against one another.
     pub(crate) fn check(&self) -> Result<(), String> {
         let Some(limit) = self.semaphore else {
@@ -131,8 +158,7 @@ impl RunOptions {
         }
         if self.names.len() > 1 {
             return Err(
-                "--semaphore takes one name: permits of several semaphores can't be had together"
-                    .to_owned(),
+                "--semaphore takes one name; share others beside it by --with-shared".to_owned(),
             );
         }
         Ok(())

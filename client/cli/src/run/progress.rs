@@ -73,7 +73,7 @@ impl Progress {
         };
         let session = client.default_session().clone();
         Self {
-            names: options.names.clone(),
+            names: options.all_names(),
             begun,
             admin: client.admin(),
             contact: Contact::new(&session),

@@ -223,6 +223,35 @@ async fn several_names_can_be_shared() {
 }
 
 #[tokio::test]
+async fn a_lock_is_shared_beside_one_that_is_not() {
+    let coordinator = Coordinator::in_process();
+    let endpoint = coordinator.endpoint();
+    let script = "echo ready $LEASEHOLD_LOCKS; sleep 600";
+    let beside = ["--with-shared", "config", "--with-shared", "prices"];
+    let (_first, mut lines) = start(&endpoint, "account/7", &beside, script);
+    let (_, line) = lines.expect("ready", LIMIT).await;
+    let tokens: HashMap<String, i64> =
+        serde_json::from_str(line.trim_start_matches("ready ")).unwrap();
+    assert_eq!(tokens.len(), 3, "{line}");
+    let semaphore = ["--semaphore", "2", "--with-shared", "config"];
+    let (_second, mut lines) = start(&endpoint, "gpu", &semaphore, script);
+    lines.expect("ready", LIMIT).await;
+    until(&endpoint, "config", |lock| lock.holder_count == 2).await;
+    until(&endpoint, "gpu", |lock| lock.permits_taken == 1).await;
+    let try_with = |args: &[&str]| {
+        let args = [&["run", "--wait", "0"], args, &["--", "true"]].concat();
+        output(&endpoint, &args).status.code()
+    };
+    assert_eq!(try_with(&["config"]), Some(75), "others read it");
+    assert_eq!(try_with(&["--with-shared", "account/7", "b"]), Some(75));
+    assert_eq!(
+        try_with(&["--with-shared", "prices", "--shared", "config"]),
+        Some(0)
+    );
+    assert_eq!(try_with(&["--with-shared", "b", "b"]), Some(64), "twice");
+}
+
+#[tokio::test]
 async fn the_loss_of_one_of_several_locks_stops_the_command_and_frees_the_others() {
     let coordinator = Coordinator::in_process();
     let endpoint = coordinator.endpoint();

@@ -136,27 +136,33 @@ fn one_of_several_names_is_lost_alone() {
 
 #[test]
 fn everything_that_was_asked_is_asked_again_on_the_next_stream() {
+    let permits = Mode::Semaphore {
+        permits: 2,
+        limit: 5,
+        revision: 9,
+    };
     let semaphore = AcquireSpec {
-        mode: Mode::Semaphore {
-            permits: 2,
-            limit: 5,
-            revision: 9,
-        },
         wait: Some(ms(5_000)),
         value: b"who".to_vec(),
         lock_delay: ms(700),
         max_hold: Some(ms(60_000)),
-        ..reentrant(&[1], 77)
+        ..in_mode(permits, reentrant(&[1], 77))
     };
     let shared = AcquireSpec {
-        mode: Mode::Shared,
         actor: 78,
-        ..exclusive(&[2, 3])
+        ..in_mode(Mode::Shared, exclusive(&[2, 3]))
     };
+    let specs = [
+        LockSpec::exclusive("lock4"),
+        LockSpec::shared("lock5"),
+        LockSpec::permits("lock6", 2, 5).limit_revision(9),
+    ];
+    let each = AcquireSpec::new(Locks::All(specs.into()));
     let mut session = Session::open_at(0);
     session.machine.acquire(at(0), 1, semaphore, 1);
     session.machine.acquire(at(0), 2, shared, 2);
-    let first = [sent_acquire(&mut session), sent_acquire(&mut session)];
+    session.machine.acquire(at(0), 3, each, 3);
+    let first: [_; 3] = std::array::from_fn(|_| sent_acquire(&mut session));
     assert_eq!(
         first[0],
         v1::SessionAcquire {
@@ -172,6 +178,7 @@ fn everything_that_was_asked_is_asked_again_on_the_next_stream() {
             reentrant: true,
             max_hold: wire_ms(60_000),
             limit_revision: 9,
+            locks: Vec::new(),
         }
     );
     assert_eq!(
@@ -181,6 +188,25 @@ fn everything_that_was_asked_is_asked_again_on_the_next_stream() {
             lock_delay: wire_ms(0),
             names: vec!["lock2".into(), "lock3".into()],
             actor: 78,
+            ..Default::default()
+        }
+    );
+    let lock = |name: &str, mode: v1::LockMode, permits, limit, limit_revision| v1::LockSpec {
+        name: name.into(),
+        mode: mode.into(),
+        permits,
+        limit,
+        limit_revision,
+    };
+    assert_eq!(
+        first[2],
+        v1::SessionAcquire {
+            lock_delay: wire_ms(0),
+            locks: vec![
+                lock("lock4", v1::LockMode::Exclusive, 0, 0, 0),
+                lock("lock5", v1::LockMode::Shared, 0, 0, 0),
+                lock("lock6", v1::LockMode::Semaphore, 2, 5, 9),
+            ],
             ..Default::default()
         }
     );
@@ -199,10 +225,8 @@ fn everything_that_was_asked_is_asked_again_on_the_next_stream() {
     ));
     let mut again = first;
     again[0].wait = wire_ms(4_000);
-    assert_eq!(
-        [sent_acquire(&mut session), sent_acquire(&mut session)],
-        again
-    );
+    let resent: [_; 3] = std::array::from_fn(|_| sent_acquire(&mut session));
+    assert_eq!(resent, again);
 }
 
 #[test]

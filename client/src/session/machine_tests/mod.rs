@@ -16,10 +16,11 @@ use uuid::Uuid;
 
 use super::{
     fate::Fate,
+    lock_spec::{LockSpec, Mode},
     machine::{Machine, StreamEnd},
     messages::Change,
     output::Output,
-    spec::{AcquireSpec, Mode, Names},
+    spec::{AcquireSpec, Locks},
 };
 use crate::{
     clock::Moment,
@@ -317,12 +318,21 @@ fn hold_error(error: &HoldFailure) -> &'static str {
 
 /// Returns one of these locks, or several together.
 fn exclusive(locks: &[u64]) -> AcquireSpec {
-    let mut names = locks.iter().map(|lock| format!("lock{lock}").into());
-    let names = match locks {
-        [_] => Names::One(names.next().unwrap()),
-        _ => Names::All(names.collect()),
-    };
-    AcquireSpec::new(names, Mode::Exclusive)
+    let mut specs = locks
+        .iter()
+        .map(|lock| LockSpec::exclusive(format!("lock{lock}")));
+    AcquireSpec::new(match locks {
+        [_] => Locks::One(specs.next().unwrap()),
+        _ => Locks::All(specs.collect()),
+    })
+}
+
+/// Returns the same acquire, with all of its locks in this mode.
+fn in_mode(mode: Mode, spec: AcquireSpec) -> AcquireSpec {
+    AcquireSpec {
+        locks: spec.locks.in_mode(mode),
+        ..spec
+    }
 }
 
 fn reentrant(locks: &[u64], actor: u64) -> AcquireSpec {

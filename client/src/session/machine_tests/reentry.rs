@@ -178,10 +178,7 @@ fn an_actor_asks_anew_only_when_what_it_abandoned_has_been_answered() {
     assert_eq!(session.seen(), [Seen::Cancel(2)]);
     // The coordinator would take it for waiting still, or, where the grant crossed, for the holder.
     assert_eq!(session.ask(2, 2, alone(1)), []);
-    let shared = AcquireSpec {
-        mode: Mode::Shared,
-        ..alone(2)
-    };
+    let shared = in_mode(Mode::Shared, alone(2));
     assert_eq!(session.ask(2, 3, shared), []);
     session.machine.cancel(at(3), 3);
     assert_eq!(session.seen(), []);

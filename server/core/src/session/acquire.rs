@@ -9,7 +9,7 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    CommandFailure, CommandId, MaxHold, Names, RegistryEvent, RequestId, Wait,
+    CommandFailure, CommandId, LockSpec, LockSpecs, MaxHold, RegistryEvent, RequestId, Wait,
     effects::{Bound, Claim, Effects, Grant, Purpose},
     output::{Interest, Note, Output, Refused, Response, TrackedWait, WaitEnd},
     taken::Taken,
@@ -29,16 +29,22 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Wanted {
     pub(super) actor: Actor,
-    pub(super) mode: Mode,
-    pub(super) names: Names,
+    pub(super) locks: LockSpecs,
     /// Holds of the actor that it counts on, each counted once more already.
     pub(super) again: Vec<OwnerId>,
 }
 
 impl Wanted {
     /// Returns how many locks it asks for beside those that the actor holds.
-    pub(super) fn locks(&self) -> usize {
-        self.names.len() - self.again.len()
+    pub(super) fn more(&self) -> usize {
+        self.locks.len() - self.again.len()
+    }
+
+    /// Returns the mode in which it asks for the lock of this name, which is one of its own.
+    pub(super) fn mode_of(&self, name: &LockName) -> Mode {
+        let mut locks = self.locks.iter();
+        let lock = locks.find(|lock| lock.name == *name);
+        lock.unwrap_or(self.locks.first()).mode
     }
 }
 
@@ -143,15 +149,15 @@ pub(super) struct Step<'a> {
 }
 
 impl Acquire {
-    /// Returns an acquire that is to be sent. `fresh` holds the names that its actor does not hold.
+    /// Returns an acquire that is to be sent. `fresh` holds the locks that its actor does not hold.
     pub(super) fn new(
         request: RequestId,
         wanted: Wanted,
-        fresh: Vec<LockName>,
+        fresh: Vec<LockSpec>,
         (wait, value, lock_delay, max_hold): (Wait, Value, Duration, Option<MaxHold>),
         now: Moment,
     ) -> Self {
-        let is_single = wanted.names.len() == 1;
+        let is_single = wanted.locks.len() == 1;
         let todo = if is_single { Vec::new() } else { fresh };
         Self {
             request,
@@ -188,10 +194,10 @@ impl Acquire {
             ttl: acquire.ttl,
             lock_delay: acquire.lock_delay,
         };
+        let mode = acquire.mode;
         let wanted = Wanted {
             actor: acquire.actor,
-            mode: acquire.mode,
-            names: Names::new(name, Vec::new()),
+            locks: LockSpecs::new(LockSpec { name, mode }, Vec::new()),
             again: Vec::new(),
         };
         // What the client was told of its bound was told on another stream.
@@ -212,8 +218,9 @@ impl Acquire {
 
     /// Returns the names that it is to take, which its actor does not hold.
     pub(super) fn asked_names(&self) -> impl Iterator<Item = &LockName> {
-        let only = self.is_single().then(|| self.wanted.names.first());
-        self.taken.todo().iter().chain(only)
+        let only = self.is_single().then(|| self.wanted.locks.first());
+        let locks = self.taken.todo().iter().chain(only);
+        locks.map(|lock| &lock.name)
     }
 
     /// Returns whether it takes one name only.
@@ -253,14 +260,20 @@ impl Acquire {
         self.send(true, step);
     }
 
-    /// Returns what is asked of the store for one name.
+    /// Returns the lock that it takes now, or next.
+    fn current(&self) -> &LockSpec {
+        let next = self.taken.next();
+        next.unwrap_or_else(|| self.wanted.locks.first())
+    }
+
+    /// Returns what is asked of the store for the lock that it takes now.
     fn command(&self, owner: OwnerId, terms: &Terms) -> command::Acquire {
         command::Acquire {
             owner,
             session: terms.session,
             actor: self.wanted.actor,
             client_name: terms.client_name.clone(),
-            mode: self.wanted.mode,
+            mode: self.current().mode,
             value: self.value.clone(),
             ttl: terms.ttl,
             lock_delay: self.lock_delay,
@@ -272,8 +285,7 @@ impl Acquire {
 
     /// Sends the acquire of the next name.
     fn send(&mut self, is_first: bool, step: &mut Step<'_>) {
-        let name = self.taken.next();
-        let name = name.unwrap_or_else(|| self.wanted.names.first()).clone();
+        let name = self.current().name.clone();
         let acquire = self.command((step.fresh)(), step.terms);
         let (claim, command, may_arrive_until) =
             step.effects

@@ -102,7 +102,7 @@ impl Acquires {
 
     /// Takes an acquire in, at the end of the admission queue or wherever else it is already.
     pub(super) fn insert(&mut self, request: RequestId, acquire: Acquire) {
-        self.locks += acquire.wanted.locks();
+        self.locks += acquire.wanted.more();
         let actor = acquire.wanted.actor;
         if !actor.is_nobody() {
             let names = acquire.asked_names();
@@ -261,7 +261,7 @@ impl Acquires {
     }
 
     fn forget(&mut self, acquire: &Acquire) {
-        self.locks -= acquire.wanted.locks();
+        self.locks -= acquire.wanted.more();
         let actor = acquire.wanted.actor;
         if !actor.is_nobody() {
             for name in acquire.asked_names() {

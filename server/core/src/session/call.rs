@@ -6,7 +6,8 @@
 use std::time::Duration;
 
 use super::{
-    CommandFailure, CommandId, Context, Names, NotGranted, Output, Refused, RegistryEvent, Wait,
+    CommandFailure, CommandId, Context, LockSpec, LockSpecs, NotGranted, Output, Refused,
+    RegistryEvent, Wait,
     acquire::{Acquire, AcquireOutcome, Step, Terms, Wanted, unexpected},
     effects::{Effects, Grant},
     output::Interest,
@@ -81,8 +82,7 @@ impl Call {
         } = request;
         let wanted = Wanted {
             actor: Actor::NOBODY,
-            mode,
-            names: Names::new(name, Vec::new()),
+            locks: LockSpecs::new(LockSpec { name, mode }, Vec::new()),
             again: Vec::new(),
         };
         let mut acquire = Acquire::new(

@@ -145,10 +145,8 @@ pub enum Closer {
 /// Fields of an acquire.
 #[derive(Clone, Debug)]
 pub struct AcquireRequest {
-    /// The names, all different.
-    pub names: Names,
-    /// Mode in which to hold them.
-    pub mode: Mode,
+    /// The locks, all of different names.
+    pub locks: LockSpecs,
     /// Time to wait for all of them together.
     pub wait: Wait,
     /// Attached to each hold.
@@ -172,7 +170,19 @@ pub struct MaxHold {
     pub is_asked: bool,
 }
 
-/// Names of an acquire, in the order in which the client listed them.
+/// A lock that an acquire asks for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct LockSpec {
+    /// The lock's name.
+    pub name: LockName,
+    /// Mode in which to hold it.
+    pub mode: Mode,
+}
+
+/// Locks of an acquire, in the order in which the client listed them.
+pub type LockSpecs = OneOrMore<LockSpec>;
+
+/// Names of an acquire's locks, in the same order.
 pub type Names = OneOrMore<LockName>;
 
 /// At least one item, in order. A single one takes no memory of its own.
@@ -188,6 +198,14 @@ impl<T> OneOrMore<T> {
         Self { first, others }
     }
 
+    /// Returns these items; `None` if there are none.
+    pub fn from_vec(items: Vec<T>) -> Option<Self> {
+        let mut items = items.into_iter();
+        let first = items.next()?;
+        let others = items.collect();
+        Some(Self { first, others })
+    }
+
     /// Returns the first item.
     pub fn first(&self) -> &T {
         &self.first
@@ -196,6 +214,14 @@ impl<T> OneOrMore<T> {
     /// Returns each item, in order.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         std::iter::once(&self.first).chain(&self.others)
+    }
+
+    /// Returns the result for each item, in order.
+    pub fn map<U>(&self, of: impl Fn(&T) -> U) -> OneOrMore<U> {
+        OneOrMore {
+            first: of(&self.first),
+            others: self.others.iter().map(&of).collect(),
+        }
     }
 
     /// Returns how many there are.

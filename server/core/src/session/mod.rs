@@ -59,8 +59,8 @@ pub use self::{
     call::{Call, CallOutcome, CallRequest},
     effects::MAX_IN_FLIGHT,
     input::{
-        AcquireRequest, Closer, CommandFailure, CommandId, Input, MaxHold, Names, OneOrMore,
-        RegistryEvent, Request, RequestId, Resumed, Resumption, StreamEnd, Wait,
+        AcquireRequest, Closer, CommandFailure, CommandId, Input, LockSpec, LockSpecs, MaxHold,
+        Names, OneOrMore, RegistryEvent, Request, RequestId, Resumed, Resumption, StreamEnd, Wait,
     },
     output::{
         Effect, GrantedLock, Interest, LostLock, LostWhy, NotGranted, Note, Opened, Output,
@@ -375,9 +375,9 @@ impl Session {
     ) {
         let acquires = self.acquires.iter();
         let denied = acquires.filter_map(|(request, wanted)| {
-            let mut names = wanted.names.iter();
-            let denied = names.find(|name| !is_permitted(name, wanted.mode))?;
-            Some((request, denied.clone()))
+            let mut locks = wanted.locks.iter();
+            let denied = locks.find(|lock| !is_permitted(&lock.name, lock.mode))?;
+            Some((request, denied.name.clone()))
         });
         for (request, name) in denied.collect::<Vec<_>>() {
             let mut step = step!(self, context);

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use super::{
-    AcquireRequest, Context, GrantedLock, NotGranted, Note, OneOrMore, Refused, Request, RequestId,
-    Response, Session, State,
+    AcquireRequest, Context, GrantedLock, LockSpec, NotGranted, Note, OneOrMore, Refused, Request,
+    RequestId, Response, Session, State,
     acquire::{Acquire, AcquireOutcome, Wanted},
     acquires::Finished,
     effects::Grant,
 };
-use crate::{command::End, id::OwnerId, name::LockName, time::Moment, view::HolderView};
+use crate::{command::End, id::OwnerId, time::Moment, view::HolderView};
 
 impl Session {
     pub(super) fn on_request(
@@ -61,12 +61,11 @@ impl Session {
         let (again, fresh) = self.held_before(&asked)?;
         let wanted = Wanted {
             actor: asked.actor,
-            mode: asked.mode,
-            names: asked.names,
+            locks: asked.locks,
             again,
         };
         let has = self.tenure.holds().len() + self.acquires.locks();
-        let (more, limit) = (wanted.locks(), self.max_locks);
+        let (more, limit) = (wanted.more(), self.max_locks);
         if has + more > limit {
             return Err(Refused::TooManyLocks { has, more, limit });
         }
@@ -83,20 +82,19 @@ impl Session {
         Ok(())
     }
 
-    /// Returns the actor's holds among the names of an acquire, each of which it may hold once more, and the other names (none
+    /// Returns the actor's holds among the locks of an acquire, each of which it may hold once more, and the other locks (none
     /// for nobody, to whom all are others).
     fn held_before(
         &self,
         asked: &AcquireRequest,
-    ) -> Result<(Vec<OwnerId>, Vec<LockName>), Refused> {
-        let AcquireRequest {
-            actor, mode, names, ..
-        } = asked;
+    ) -> Result<(Vec<OwnerId>, Vec<LockSpec>), Refused> {
+        let AcquireRequest { actor, locks, .. } = asked;
         let (mut again, mut fresh) = (Vec::new(), Vec::new());
-        if actor.is_nobody() && names.len() == 1 {
+        if actor.is_nobody() && locks.len() == 1 {
             return Ok((again, fresh));
         }
-        for name in names.iter() {
+        for lock in locks.iter() {
+            let name = &lock.name;
             let held = self.tenure.holds().of(*actor, name);
             let self_deadlock = |holds| Refused::SelfDeadlock {
                 actor: *actor,
@@ -105,7 +103,7 @@ impl Session {
             };
             match held {
                 Some(_) if !asked.reentrant => return Err(self_deadlock(true)),
-                Some(hold) if hold.mode.covers(*mode) => again.push(hold.grant.claim.owner),
+                Some(hold) if hold.mode.covers(lock.mode) => again.push(hold.grant.claim.owner),
                 Some(_) => {
                     return Err(Refused::Upgrade {
                         actor: *actor,
@@ -113,7 +111,7 @@ impl Session {
                     });
                 }
                 None if self.acquires.is_asked(*actor, name) => return Err(self_deadlock(false)),
-                None => fresh.push(name.clone()),
+                None => fresh.push(lock.clone()),
             }
         }
         Ok((again, fresh))
@@ -220,7 +218,7 @@ impl Session {
         let heard_at = self.tenure.lease().heard_at();
         for grant in taken.into_iter().chain(last) {
             add(granted_lock(&grant, 1, heard_at));
-            let how = (wanted.actor, wanted.mode, 1);
+            let how = (wanted.actor, wanted.mode_of(&grant.claim.name), 1);
             self.tenure.hold(grant, how, &mut self.effects);
         }
         if let State::Detached { shorten_at, .. } = &mut self.state {
@@ -232,9 +230,9 @@ impl Session {
             }
         }
         if !others.is_empty() {
-            let names: Vec<&LockName> = wanted.names.iter().collect();
+            let asked: Vec<&LockSpec> = wanted.locks.iter().collect();
             others.extend(first.take());
-            others.sort_by_cached_key(|lock| names.iter().position(|name| **name == lock.name));
+            others.sort_by_cached_key(|lock| asked.iter().position(|it| it.name == lock.name));
             first = Some(others.remove(0));
         }
         let Some(first) = first else { return };
@@ -249,7 +247,7 @@ impl Session {
 }
 
 fn not_granted(why: NotGranted, holder: Option<HolderView>, wanted: &Wanted) -> Response {
-    let names = wanted.names.clone();
+    let names = wanted.locks.map(|lock| lock.name.clone());
     Response::NotGranted { why, holder, names }
 }
 

@@ -1,22 +1,21 @@
 //! Names of several that an acquire has taken while it waits for the others, and their renewal.
 
 use super::{
-    CommandFailure, RequestId,
+    CommandFailure, LockSpec, RequestId,
     effects::{Effects, Grant, Purpose},
     renewal::RETRY,
 };
 use crate::{
     command::{Op, Reply, Stamped},
     id::OwnerId,
-    name::LockName,
     time::Moment,
 };
 
 /// Progress of an acquire of several names.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Taken {
-    /// Names to take, in order; empty if there is only one.
-    todo: Vec<LockName>,
+    /// Locks to take, in the order of their names; empty if there is only one.
+    todo: Vec<LockSpec>,
     /// Grants of the names that were taken.
     grants: Vec<Grant>,
     /// Number of outstanding renewals. `has_failed` says whether one of them has failed, and `retry_at` when to try again.
@@ -26,22 +25,22 @@ pub(super) struct Taken {
 }
 
 impl Taken {
-    /// Returns the progress of an acquire of these names, none of which is taken yet.
-    pub(super) fn none_of(mut names: Vec<LockName>) -> Self {
-        names.sort_unstable();
+    /// Returns the progress of an acquire of these locks, none of which is taken yet.
+    pub(super) fn none_of(mut locks: Vec<LockSpec>) -> Self {
+        locks.sort_unstable_by(|one, other| one.name.cmp(&other.name));
         Self {
-            todo: names,
+            todo: locks,
             ..Self::default()
         }
     }
 
-    /// Returns the names to take; none if there is only one.
-    pub(super) fn todo(&self) -> &[LockName] {
+    /// Returns the locks to take; none if there is only one.
+    pub(super) fn todo(&self) -> &[LockSpec] {
         &self.todo
     }
 
-    /// Returns the name to take next, unless there is only one.
-    pub(super) fn next(&self) -> Option<&LockName> {
+    /// Returns the lock to take next, unless there is only one.
+    pub(super) fn next(&self) -> Option<&LockSpec> {
         self.todo.get(self.grants.len())
     }
 

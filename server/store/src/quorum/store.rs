@@ -218,10 +218,9 @@ impl LockStore for QuorumStore {
         let masters = &inner.masters;
         let Command { name, caller, op } = command;
         match op {
-            Op::Acquire(acquire) => match acquire.mode {
-                Mode::Exclusive => inner.line_up(name, caller, acquire, answer),
-                Mode::Shared => answer.give(Err(not_offered("a shared lock", ALONE))),
-                Mode::Semaphore(_) => answer.give(Err(not_offered("a semaphore", ALONE))),
+            Op::Acquire(acquire) => match self.offers_mode(acquire.mode) {
+                Ok(()) => inner.line_up(name, caller, acquire, answer),
+                Err(error) => answer.give(Err(error)),
             },
             Op::Renew { owner, ttl } => {
                 let renewal = masters.renew(&name, caller, owner, ttl);
@@ -293,6 +292,14 @@ impl LockStore for QuorumStore {
     fn feed(&self) -> Feed {
         // Over at once: see `offers_feeds`.
         feed::open().0
+    }
+
+    fn offers_mode(&self, mode: Mode) -> Result<(), StoreError> {
+        match mode {
+            Mode::Exclusive => Ok(()),
+            Mode::Shared => Err(not_offered("a shared lock", ALONE)),
+            Mode::Semaphore(_) => Err(not_offered("a semaphore", ALONE)),
+        }
     }
 
     fn offers_feeds(&self) -> Result<(), StoreError> {

@@ -8,6 +8,7 @@ async fn every_example_does_what_it_shows() {
     for (name, last_line) in [
         ("lock", "released"),
         ("try_with_lock", "sold out"),
+        ("several_locks", "2 transfers done"),
         ("semaphore", "with 1 permit"),
         ("election", "ran 3 jobs and resigned"),
         ("watch", "orders/42: Released"),

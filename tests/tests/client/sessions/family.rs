@@ -8,7 +8,9 @@ use std::{
     time::Duration,
 };
 
-use leasehold_client::{AcquireError, Client, HoldError, LostReason, WithLockError};
+use leasehold_client::{
+    AcquireError, Client, HoldError, LockMode, LockSpec, LostReason, WithLockError,
+};
 use leasehold_tests::{Coordinator, FaultProxy, proxy::Cut, wait};
 use tokio::{task::JoinSet, time::timeout};
 
@@ -275,6 +277,38 @@ async fn work_under_several_names_is_dropped_when_one_of_them_is_lost() {
     // What was not lost is given back.
     let request = client.lock("a").wait(LIMIT);
     assert!(request.await.unwrap().is_held());
+}
+
+#[tokio::test]
+async fn several_names_are_held_in_a_mode_each() {
+    let coordinator = Coordinator::in_process();
+    let client = Client::connect(coordinator.endpoint()).await.unwrap();
+    let debit = |account: &str| {
+        let permit = LockSpec::permits("workers", 1, 2);
+        client.lock_all([LockSpec::shared("config"), account.into(), permit])
+    };
+    let first = debit("account/7").await.unwrap();
+    let second = debit("account/9").await.unwrap();
+    assert_eq!(second.guards()[1].name(), "account/9");
+    // Both read the configuration, and write nobody else's account; there is no third permit.
+    let config = client.admin().get_lock("config").await.unwrap();
+    assert_eq!(
+        (config.mode, config.holder_count),
+        (Some(LockMode::Shared), 2)
+    );
+    assert!(debit("account/8").try_acquire().await.unwrap().is_none());
+    first.release().await.unwrap();
+    assert!(debit("account/9").try_acquire().await.unwrap().is_none());
+    assert!(debit("account/7").try_acquire().await.unwrap().is_some());
+    // All in one mode.
+    let readers = debit("account/9").shared();
+    assert!(
+        readers.try_acquire().await.unwrap().is_none(),
+        "it is written"
+    );
+    let none = LockSpec::permits("workers", 0, 2);
+    let error = client.lock_all([none, "a".into()]).await.unwrap_err();
+    assert_eq!(error.failure().unwrap().reason(), "INVALID_FIELD");
 }
 
 #[tokio::test]

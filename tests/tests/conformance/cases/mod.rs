@@ -38,6 +38,7 @@ pub(crate) async fn all(site: &Site) -> usize {
         modes::shared_and_semaphores,
         modes::limits_change_in_use,
         modes::several_names,
+        modes::several_names_with_a_mode_each,
         modes::reentrant,
         operators::list_every_lock,
         operators::take_a_lock_away,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leasehold_proto::v1::AcquireOutcome;
 use leasehold_tests::raw::{
-    PROMPT, exclusive, for_at_most, once_more, revised, semaphore, several, shared,
+    PROMPT, each, exclusive, for_at_most, once_more, revised, semaphore, several, shared,
 };
 
 use crate::site::{LATE, Site};
@@ -124,6 +124,70 @@ pub(crate) async fn several_names(site: &Site) {
     }
     one.close().await;
     other.close().await;
+}
+
+pub(crate) async fn several_names_with_a_mode_each(site: &Site) {
+    let (account, config, pool) = ("modes/each/a", "modes/each/b", "modes/each/c");
+    let (mut one, mut other) = tokio::join!(site.session(0), site.session(1));
+    if !site.offers().modes {
+        // At once, rather than when the names before have come free.
+        let held = one.take_one(exclusive(account)).await;
+        let asked = each([exclusive(account), shared(config)]);
+        let id = other.ask_for(asked).await;
+        let refusal = other.refusal(id, PROMPT).await;
+        assert_eq!(refusal.reason, NOT_OFFERED, "{refusal:?}");
+        assert!(one.release(&held).await);
+        let both = each([exclusive(config), exclusive(account)]);
+        let locks = other.take(both).await;
+        assert_eq!((&*locks[0].name, &*locks[1].name), (config, account));
+        one.close().await;
+        other.close().await;
+        return;
+    }
+    let all = || [semaphore(pool, 1, 2), exclusive(account), shared(config)];
+    let locks = one.take(each(all())).await;
+    let names: Vec<&str> = locks.iter().map(|lock| &*lock.name).collect();
+    assert_eq!(names, [pool, account, config]);
+    for (at, lock) in locks.iter().enumerate() {
+        site.seen(at, &lock.name, "its token", |view| {
+            view.fencing_token == lock.fencing_token
+        })
+        .await;
+    }
+    // Beside others where the mode of the name allows it.
+    let beside = other
+        .take(each([shared(config), semaphore(pool, 1, 2)]))
+        .await;
+    // All or none: the last name is busy, and the first ones are given back.
+    let mut third = site.session(0).await;
+    let asked = each([
+        exclusive("modes/each/0"),
+        shared(config),
+        semaphore(pool, 1, 2),
+    ]);
+    let id = third.ask_for(for_at_most(Duration::ZERO, asked)).await;
+    let busy = third.not_granted(id, LATE).await;
+    assert_eq!(busy.outcome(), AcquireOutcome::Busy);
+    site.seen(1, "modes/each/0", "nobody", |view| view.holder_count == 0)
+        .await;
+    site.seen(1, config, "two readers", |view| view.holder_count == 2)
+        .await;
+    // It waits for one after the other, and is granted all of them.
+    let id = third.wait_for(each(all())).await;
+    for lock in locks.iter().rev() {
+        assert!(one.release(lock).await);
+    }
+    let locks = third.granted_all(id, LATE * 2).await;
+    assert_eq!(locks.len(), 3);
+    for lock in &locks {
+        assert!(third.release(lock).await);
+    }
+    for lock in &beside {
+        assert!(other.release(lock).await);
+    }
+    one.close().await;
+    other.close().await;
+    third.close().await;
 }
 
 pub(crate) async fn reentrant(site: &Site) {

@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use leasehold_proto::v1::{
-    AcquireRequest, SessionAcquire, SessionDowngrade, SessionFailure, SessionOpen, SessionRelease,
-    SessionSetValue, session_request::Request, session_response::Response,
+    AcquireRequest, LockMode, SessionAcquire, SessionDowngrade, SessionFailure, SessionOpen,
+    SessionRelease, SessionSetValue, session_request::Request, session_response::Response,
 };
 use leasehold_tests::{
     Coordinator, RawSession,
-    raw::{PROMPT, by, connect, exclusive, once_more, several, wire},
+    raw::{
+        PROMPT, by, connect, each, exclusive, once_more, revised, semaphore, several, shared, wire,
+    },
 };
 use tonic::Code;
 
@@ -189,6 +191,99 @@ async fn names_and_actors_that_do_not_go_together_are_refused_and_take_nothing()
         let failure = refused(&mut session, Request::Acquire(acquire)).await;
         assert_failure(&failure, "acquire.names", what);
     }
+    let both = || [exclusive("one"), shared("two")];
+    for (what, field, acquire) in [
+        (
+            "a name and locks",
+            "acquire.name",
+            SessionAcquire {
+                name: "one".to_owned(),
+                ..each(both())
+            },
+        ),
+        (
+            "names and locks",
+            "acquire.names",
+            SessionAcquire {
+                names: vec!["one".to_owned()],
+                ..each(both())
+            },
+        ),
+        (
+            "a mode for all beside those of each",
+            "acquire.mode",
+            SessionAcquire {
+                mode: LockMode::Shared.into(),
+                ..each(both())
+            },
+        ),
+        (
+            "permits of all",
+            "acquire.permits",
+            SessionAcquire {
+                permits: 1,
+                ..each(both())
+            },
+        ),
+        (
+            "a limit of all",
+            "acquire.limit",
+            SessionAcquire {
+                limit: 1,
+                ..each(both())
+            },
+        ),
+        (
+            "a revision of all",
+            "acquire.limit_revision",
+            SessionAcquire {
+                limit_revision: 1,
+                ..each(both())
+            },
+        ),
+        (
+            "a revision without permits",
+            "acquire.locks[1].limit_revision",
+            each([exclusive("one"), revised(1, shared("two"))]),
+        ),
+        (
+            "a name in two modes",
+            "acquire.locks[2].name",
+            each([exclusive("one"), shared("two"), shared("one")]),
+        ),
+        (
+            "no name in one of them",
+            "acquire.locks[1].name",
+            each([exclusive("one"), shared("")]),
+        ),
+        (
+            "more permits than there are",
+            "acquire.locks[1].permits",
+            each([exclusive("one"), semaphore("two", 3, 2)]),
+        ),
+        (
+            "permits without a limit",
+            "acquire.locks[0].limit",
+            each([semaphore("one", 1, 0), shared("two")]),
+        ),
+        (
+            "a mode that there is not",
+            "acquire.locks[1].mode",
+            each([
+                exclusive("one"),
+                SessionAcquire {
+                    mode: 99,
+                    ..exclusive("two")
+                },
+            ]),
+        ),
+    ] {
+        let failure = refused(&mut session, Request::Acquire(acquire)).await;
+        assert_failure(&failure, field, what);
+    }
+    let too_many = each(many().chain(["one", "two", "three"]).map(shared));
+    let failure = refused(&mut session, Request::Acquire(too_many)).await;
+    assert_eq!(failure.reason, "TOO_MANY_NAMES", "{failure:?}");
     for (what, acquire) in [
         ("a reentrant acquire of nobody's", exclusive("one")),
         ("the same of several names", several(["one", "two"])),

@@ -75,7 +75,7 @@ fn a_waiter_is_told_its_place_and_granted_its_turn() {
     let mut scene = Scene::open();
     scene.other_takes("a");
     let ticket = scene.queue(2, acquire("a"));
-    assert!(scene.tracked.contains(&ticket));
+    assert!(scene.tracked.contains_key(&ticket));
     scene.other_releases("a");
     assert_eq!(scene.granted(2), [ticket]);
     assert_eq!(scene.untracked, [WaitEnd::Granted]);
@@ -442,11 +442,7 @@ fn a_count_that_changes_while_the_store_is_told_is_told_again() {
 #[test]
 fn a_shared_hold_is_no_way_to_an_exclusive_one() {
     let mut scene = Scene::open();
-    let shared = AcquireRequest {
-        mode: Mode::Shared,
-        ..of(7, false)
-    };
-    scene.hold(2, shared);
+    scene.hold(2, in_mode(Mode::Shared, of(7, false)));
     scene.ask(3, Request::Acquire(of(7, true)));
     let upgrade = Refused::Upgrade {
         actor: Actor::new(7),

@@ -6,6 +6,7 @@ use super::{
     renewals::{acks, beat, full},
     resumes::{hold, opened, resuming},
     scene::*,
+    several::several,
 };
 use crate::{
     command::{End, Op},
@@ -14,8 +15,8 @@ use crate::{
     mode::Mode,
     name::{LockName, Value},
     session::{
-        AcquireRequest, LostWhy, MaxHold, Names, Note, Phase, RegistryEvent, Request, RequestId,
-        Response, ResumedWhat, StreamEnd,
+        AcquireRequest, LostWhy, MaxHold, Note, Phase, RegistryEvent, Request, RequestId, Response,
+        ResumedWhat, StreamEnd,
     },
 };
 
@@ -276,7 +277,7 @@ fn several_names_begin_again_if_the_bound_of_one_passes_before_all_are_granted()
     let mut scene = Scene::open();
     scene.other_takes("b");
     let asked = AcquireRequest {
-        names: Names::new(name("a"), vec![name("b")]),
+        locks: several(&["a", "b"]).locks,
         ..bounded("unused", true)
     };
     scene.queue(2, asked);

@@ -97,10 +97,8 @@ fn a_downgraded_hold_counts_as_shared_from_the_request_on() {
 #[test]
 fn permits_of_a_semaphore_are_not_downgraded() {
     let mut scene = Scene::open();
-    let asked = AcquireRequest {
-        mode: Mode::Semaphore(Permits::new(2, 3).unwrap()),
-        ..acquire("a")
-    };
+    let permits = Mode::Semaphore(Permits::new(2, 3).unwrap());
+    let asked = in_mode(permits, acquire("a"));
     let owner = scene.hold(2, asked)[0];
     scene.ask(3, downgrade("a", owner));
     assert_eq!(refused(&mut scene, 3), Refused::NotExclusive(name("a")));

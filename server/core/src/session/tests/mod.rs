@@ -6,6 +6,7 @@ mod bounds;
 mod changes;
 mod crossings;
 mod endings;
+mod modes;
 mod promises;
 mod renewals;
 mod resumes;

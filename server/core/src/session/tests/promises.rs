@@ -9,10 +9,11 @@ use super::{
     renewals::{acks, beat, full},
     resumes::{hold, opened, resuming},
     scene::*,
+    several::several,
 };
 use crate::{
-    id::FencingToken,
-    session::{AcquireRequest, Names, RegistryEvent, Request, Response},
+    id::{Actor, FencingToken},
+    session::{AcquireRequest, RegistryEvent, Request, Response},
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -102,8 +103,8 @@ fn what_was_taken_of_several_names_counts_from_when_its_renewal_was_sent() {
     let mut scene = Scene::open();
     scene.other_takes("b");
     let asked = AcquireRequest {
-        names: Names::new(name("a"), vec![name("b")]),
-        ..acquire("unused")
+        actor: Actor::NOBODY,
+        ..several(&["a", "b"])
     };
     let ticket = scene.queue(2, asked);
     scene.pass(TTL / 3);

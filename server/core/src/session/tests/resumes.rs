@@ -84,7 +84,7 @@ fn a_place_is_taken_over_and_waits_on() {
     scene.answer();
     let opened = opened(&mut scene);
     assert_eq!(opened.resumed[0].what, ResumedWhat::Wait { position: 1 });
-    assert!(scene.tracked.contains(&id(107)));
+    assert!(scene.tracked.contains_key(&id(107)));
     scene.pass(Duration::from_secs(2));
     assert_eq!(scene.ops(), ["release"]);
     scene.answer_all();

@@ -6,9 +6,9 @@ use std::{
 };
 
 use super::super::{
-    AcquireRequest, CommandFailure, CommandId, Config, Context, Input, Interest, Names, Note,
-    Output, PendingCleanup, Phase, Refused, RegistryEvent, Request, RequestId, Response,
-    Resumption, Session, StreamEnd, Wait, WaitEnd,
+    AcquireRequest, CommandFailure, CommandId, Config, Context, Input, Interest, LockSpec,
+    LockSpecs, Note, Output, PendingCleanup, Phase, Refused, RegistryEvent, Request, RequestId,
+    Response, Resumption, Session, StreamEnd, Wait, WaitEnd,
 };
 use crate::{
     command::{Acquire, Caller, Command, End, Op, Reply, Stamped},
@@ -51,7 +51,8 @@ pub(super) struct Scene {
     /// Answers to the client.
     pub(super) said: Vec<(RequestId, Response)>,
     pub(super) registered: BTreeMap<OwnerId, Interest>,
-    pub(super) tracked: BTreeSet<OwnerId>,
+    /// Waiters, each with the mode in which it asks.
+    pub(super) tracked: BTreeMap<OwnerId, Mode>,
     pub(super) watched: BTreeSet<OwnerId>,
     pub(super) untracked: Vec<WaitEnd>,
     pub(super) cleanups: Vec<PendingCleanup>,
@@ -94,14 +95,29 @@ pub(super) fn config() -> Config {
 /// An acquire of one name by nobody that waits for as long as it takes.
 pub(super) fn acquire(text: &str) -> AcquireRequest {
     AcquireRequest {
-        names: Names::new(name(text), Vec::new()),
-        mode: Mode::Exclusive,
+        locks: LockSpecs::new(spec(text, Mode::Exclusive), Vec::new()),
         wait: Wait::Forever,
         value: Value::default(),
         lock_delay: Duration::ZERO,
         max_hold: None,
         actor: Actor::NOBODY,
         reentrant: false,
+    }
+}
+
+pub(super) fn spec(text: &str, mode: Mode) -> LockSpec {
+    LockSpec {
+        name: name(text),
+        mode,
+    }
+}
+
+/// The same acquire, with all of its locks in this mode.
+pub(super) fn in_mode(mode: Mode, acquire: AcquireRequest) -> AcquireRequest {
+    let in_mode = |lock: &LockSpec| spec(lock.name.as_str(), mode);
+    AcquireRequest {
+        locks: acquire.locks.map(in_mode),
+        ..acquire
     }
 }
 
@@ -137,7 +153,7 @@ impl Scene {
             sent: VecDeque::new(),
             said: Vec::new(),
             registered,
-            tracked: BTreeSet::new(),
+            tracked: BTreeMap::new(),
             watched: BTreeSet::new(),
             untracked: Vec::new(),
             cleanups: Vec::new(),
@@ -263,14 +279,15 @@ impl Scene {
                 });
             }
             Output::TrackWait(wait) => {
-                assert!(self.tracked.insert(wait.acquire.owner));
+                let Acquire { owner, mode, .. } = *wait.acquire;
+                assert!(self.tracked.insert(owner, mode).is_none());
             }
             Output::WatchDeadlock(owner) => {
-                assert!(self.tracked.contains(&owner));
+                assert!(self.tracked.contains_key(&owner));
                 self.watched.insert(owner);
             }
             Output::UntrackWait(owner, end) => {
-                assert!(self.tracked.remove(&owner));
+                assert!(self.tracked.remove(&owner).is_some());
                 self.untracked.push(end);
             }
             Output::Cleanup(pending) => {

@@ -12,15 +12,15 @@ use crate::{
     mode::{Limit, Mode, Permits},
     name::LockName,
     session::{
-        AcquireRequest, Names, NotGranted, Phase, Refused, RegistryEvent, Request, Response,
+        AcquireRequest, LockSpecs, NotGranted, Phase, Refused, RegistryEvent, Request, Response,
         StreamEnd, Wait,
     },
 };
 
 pub(super) fn several(names: &[&str]) -> AcquireRequest {
-    let mut names = names.iter().map(|text| name(text));
+    let locks = names.iter().map(|text| spec(text, Mode::Exclusive));
     AcquireRequest {
-        names: Names::new(names.next().unwrap(), names.collect()),
+        locks: LockSpecs::from_vec(locks.collect()).unwrap(),
         actor: Actor::new(7),
         ..acquire("unused")
     }
@@ -318,10 +318,13 @@ fn names_that_may_not_be_held_any_more_are_given_back_before_that_is_told() {
 #[test]
 fn what_was_taken_is_given_back_before_another_limit_is_told() {
     let mut scene = Scene::open();
-    let of = |names: &[&str], limit| AcquireRequest {
-        mode: Mode::Semaphore(Permits::new(1, limit).unwrap()),
-        actor: Actor::NOBODY,
-        ..several(names)
+    let of = |names: &[&str], limit| {
+        let permits = Mode::Semaphore(Permits::new(1, limit).unwrap());
+        let asked = AcquireRequest {
+            actor: Actor::NOBODY,
+            ..several(names)
+        };
+        in_mode(permits, asked)
     };
     scene.hold(2, of(&["b"], 3));
     scene.ask(3, Request::Acquire(of(&["a", "b"], 4)));

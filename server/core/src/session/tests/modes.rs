@@ -1,0 +1,134 @@
+//! Several names with a mode each.
+
+use super::{
+    acquires::{not_granted, refused},
+    scene::*,
+    several::several,
+};
+use crate::{
+    command::Op,
+    id::Actor,
+    mode::{Mode, Permits},
+    session::{AcquireRequest, LockSpecs, NotGranted, Refused, Request, Response, Wait},
+};
+
+fn permits(number: u32, limit: u32) -> Mode {
+    Mode::Semaphore(Permits::new(number, limit).unwrap())
+}
+
+/// An acquire of actor 7 of these names, each in its mode.
+fn each(locks: &[(&str, Mode)]) -> AcquireRequest {
+    let locks = locks.iter().map(|(text, mode)| spec(text, *mode));
+    AcquireRequest {
+        locks: LockSpecs::from_vec(locks.collect()).unwrap(),
+        ..several(&["unused"])
+    }
+}
+
+fn again(locks: &[(&str, Mode)]) -> AcquireRequest {
+    AcquireRequest {
+        reentrant: true,
+        ..each(locks)
+    }
+}
+
+/// Carries out the next command, which must be an acquire, and returns its name and its mode.
+fn taken(scene: &mut Scene) -> (String, Mode) {
+    let sent = &scene.sent[0];
+    let Op::Acquire(acquire) = &sent.op else {
+        panic!("{:?}", sent.op);
+    };
+    let taken = (sent.name.as_str().to_owned(), acquire.mode);
+    scene.answer();
+    taken
+}
+
+#[test]
+fn each_name_is_taken_in_its_own_mode_in_the_order_of_the_names() {
+    let mut scene = Scene::open();
+    let (shared, exclusive) = (Mode::Shared, Mode::Exclusive);
+    let asked = each(&[("c", shared), ("a", permits(2, 3)), ("b", exclusive)]);
+    scene.ask(2, Request::Acquire(asked));
+    let took = [(); 3].map(|()| taken(&mut scene));
+    let expected = [("a", permits(2, 3)), ("b", exclusive), ("c", shared)];
+    assert_eq!(took, expected.map(|(text, mode)| (text.to_owned(), mode)));
+    let said = scene.said();
+    let [(2, Response::Granted { locks, .. })] = &said[..] else {
+        panic!("{said:?}");
+    };
+    let granted: Vec<_> = locks.iter().map(|lock| lock.name.clone()).collect();
+    assert_eq!(granted, ["c", "a", "b"].map(name));
+}
+
+#[test]
+fn a_place_is_for_the_mode_of_its_name() {
+    let mut scene = Scene::open();
+    scene.other_takes("b");
+    let ticket = scene.queue(2, each(&[("a", Mode::Exclusive), ("b", Mode::Shared)]));
+    // What joins the queue again if that is lost.
+    assert_eq!(scene.tracked.get(&ticket), Some(&Mode::Shared));
+    scene.other_releases("b");
+    scene.answer_all();
+    scene.granted(2);
+    // Beside other readers, and alone.
+    let reader = in_mode(Mode::Shared, acquire("b"));
+    scene.ask(3, Request::Acquire(reader));
+    scene.answer_all();
+    scene.granted(3);
+    let writer = AcquireRequest {
+        wait: Wait::No,
+        ..in_mode(Mode::Shared, acquire("a"))
+    };
+    scene.ask(4, Request::Acquire(writer));
+    scene.answer_all();
+    assert_eq!(not_granted(&mut scene, 4), NotGranted::Busy);
+}
+
+#[test]
+fn an_actor_may_hold_each_name_once_more_in_a_mode_that_its_hold_covers() {
+    let mut scene = Scene::open();
+    let (shared, exclusive) = (Mode::Shared, Mode::Exclusive);
+    let held = scene.hold(2, each(&[("a", exclusive), ("b", shared)]));
+    let asked = again(&[("b", shared), ("a", shared), ("c", exclusive)]);
+    scene.ask(3, Request::Acquire(asked));
+    scene.answer_all();
+    let said = scene.said();
+    let [(3, Response::Granted { locks, .. })] = &said[..] else {
+        panic!("{said:?}");
+    };
+    let counts: Vec<_> = locks.iter().map(|lock| (lock.owner, lock.count)).collect();
+    assert_eq!(counts[..2], [(held[1], 2), (held[0], 2)]);
+    scene.hold(5, again(&[("a", exclusive), ("b", shared)]));
+    // One that it shares is no way to an exclusive one, also among others that it may have.
+    let asked = again(&[("a", shared), ("b", exclusive)]);
+    scene.ask(4, Request::Acquire(asked));
+    let upgrade = Refused::Upgrade {
+        actor: Actor::new(7),
+        name: name("b"),
+    };
+    assert_eq!(refused(&mut scene, 4), upgrade);
+    assert!(scene.sent.is_empty());
+}
+
+#[test]
+fn a_permission_is_for_the_mode_of_its_name() {
+    let mut scene = Scene::open();
+    scene.other_takes("a");
+    scene.hold(2, each(&[("c", Mode::Exclusive), ("d", Mode::Shared)]));
+    let asked = each(&[("a", Mode::Exclusive), ("b", Mode::Shared)]);
+    scene.queue(3, asked);
+    // As a permission for an election, which has exclusive holds only.
+    scene.revise(|_, mode| mode == Mode::Exclusive);
+    scene.answer_all();
+    let said = scene.said();
+    assert!(
+        said.contains(&(3, Response::Refused(Refused::PermissionDenied(name("b"))))),
+        "{said:?}"
+    );
+    let lost: Option<Vec<_>> = said.iter().find_map(|(_, response)| match response {
+        Response::Lost(locks) => Some(locks.iter().map(|lock| lock.name.clone()).collect()),
+        _ => None,
+    });
+    assert_eq!(lost, Some(vec![name("d")]));
+    assert_eq!(scene.session.holds(), 1);
+}
