@@ -98,6 +98,8 @@ reasons! {
     LimitMismatch = "LIMIT_MISMATCH", FailedPrecondition, No;
     /// The hold is one of a semaphore, which can't become a shared one.
     NotExclusive = "NOT_EXCLUSIVE", FailedPrecondition, No;
+    /// The hold is not one of a semaphore, so it has no permits to give back.
+    NotASemaphore = "NOT_A_SEMAPHORE", FailedPrecondition, No;
     /// The wait was part of a deadlock, and the coordinator ended it so that the others go on.
     Deadlock = "DEADLOCK", Aborted, No;
     /// An operator ended the wait.

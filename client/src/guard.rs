@@ -253,7 +253,7 @@ impl LockGuard {
         self.change(Change::Downgrade).await
     }
 
-    async fn change(&self, change: Change) -> Result<(), HoldError> {
+    pub(crate) async fn change(&self, change: Change) -> Result<(), HoldError> {
         let name = self.granted.lease.name.clone();
         let (reply, answer) = oneshot::channel();
         let note = Note::Change {

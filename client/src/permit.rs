@@ -1,11 +1,15 @@
 //! Permits of a semaphore.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicU32, Ordering::Relaxed},
+};
 
 use crate::{
     error::HoldError,
     guard::{LockGuard, LockWatch, hold_methods},
     lease::Lease,
+    session::Change,
 };
 
 /// Permits of a semaphore that are held together until released, dropped or lost.
@@ -23,13 +27,14 @@ use crate::{
 #[must_use = "the permits are released when this is dropped"]
 pub struct SemaphorePermit {
     guard: LockGuard,
-    permits: u32,
+    permits: AtomicU32,
 }
 
 hold_methods!(SemaphorePermit: name, is_held; "semaphore", "permit");
 
 impl SemaphorePermit {
     pub(crate) fn new(guard: LockGuard, permits: u32) -> Self {
+        let permits = AtomicU32::new(permits);
         Self { guard, permits }
     }
 
@@ -37,9 +42,37 @@ impl SemaphorePermit {
         self.guard.lease()
     }
 
-    /// Returns how many permits this holds: at least 1.
+    /// Returns how many permits this holds: at least 1, and from a call of [`SemaphorePermit::keep`] on no more than those.
     pub fn permits(&self) -> u32 {
-        self.permits
+        self.permits.load(Relaxed)
+    }
+
+    /// Gives permits back, so that at most `permits` are left, at least 1, and lets waiters in that fit then. From the call on,
+    /// the others count as given back. Does nothing if this holds no more. The fencing token stays.
+    ///
+    /// If the actor holds the permits more than once, all of its guards share the one hold, which has no more permits from
+    /// then on, although the others still say how many they were granted.
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// let downloads = client.semaphore("downloads", 3);
+    /// let permit = downloads.permits(3).await?;
+    /// // Two of the three files are there.
+    /// permit.keep(1).await?;
+    /// assert_eq!(permit.permits(), 1);
+    /// assert!(downloads.permits(2).try_acquire().await?.is_some());
+    /// # Ok(()) });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the permits have been lost, if no answer came within ten seconds or before the stream ended, or if the coordinator
+    /// could not carry it out. After an error they may have been given back or not; ask again to be sure.
+    pub async fn keep(&self, permits: u32) -> Result<(), HoldError> {
+        if permits > 0 {
+            self.permits.fetch_min(permits, Relaxed);
+        }
+        self.guard.change(Change::Reduce(permits)).await
     }
 
     /// Returns how many times its actor held these permits when they were granted; see [`LockGuard::hold_count`].

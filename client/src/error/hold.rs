@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{AcquireError, Failure};
 use crate::lease::{FencingToken, LostReason};
 
-/// Error of a request about a hold: a release, a change of its value, a downgrade.
+/// Error of a request about a hold: a release, a change of its value, a downgrade, a return of some permits.
 ///
 /// ```
 /// # leasehold_tests::doc(async |client| {

@@ -60,6 +60,7 @@ impl<A, H> Machine<A, H> {
             Some(Response::Released(answer)) => self.released(now, id, answer.released),
             Some(Response::ValueSet(answer)) => self.changed(now, id, answer.value_set),
             Some(Response::Downgraded(answer)) => self.changed(now, id, answer.downgraded),
+            Some(Response::Reduced(answer)) => self.changed(now, id, answer.reduced),
             Some(Response::Heartbeat(ack)) => self.heartbeat_acked(now, ack),
             Some(Response::Lost(lost)) => self.lost(now, lost),
             Some(Response::Draining(draining)) => self.draining(now, draining),

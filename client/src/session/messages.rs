@@ -20,6 +20,8 @@ pub(crate) enum Change {
     Value(Vec<u8>),
     /// From exclusive to shared.
     Downgrade,
+    /// To no more than this many permits.
+    Reduce(u32),
 }
 
 /// Channel for the answer to a guard's request.

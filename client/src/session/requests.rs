@@ -165,6 +165,11 @@ impl<A, H> Machine<A, H> {
                         value: value.clone(),
                     }),
                     Change::Downgrade => Body::Downgrade(v1::SessionDowngrade { name, owner_id }),
+                    Change::Reduce(permits) => Body::Reduce(v1::SessionReduce {
+                        name,
+                        owner_id,
+                        permits: *permits,
+                    }),
                 };
                 let trace = request.trace.clone();
                 let output = stream.send(body, InFlight::Change(request), trace.as_ref());

@@ -177,6 +177,13 @@ impl Session {
             .change(now, guard.key, Change::Downgrade, None, ());
     }
 
+    /// Gives permits of a guard's hold back except this many.
+    pub fn keep(&mut self, now: Duration, guard: &Guard, permits: u32) {
+        let now = moment(now);
+        self.machine
+            .change(now, guard.key, Change::Reduce(permits), None, ());
+    }
+
     /// Changes the value of a guard's hold.
     pub fn set_value(&mut self, now: Duration, guard: &Guard, value: Vec<u8>) {
         let now = moment(now);

@@ -85,6 +85,8 @@ pub enum LockEventKind {
     ValueChanged,
     /// A holder turned its exclusive hold into a shared one: `holder`.
     Downgraded,
+    /// A holder gave some of its permits back: `holder`, with those that it kept.
+    PermitsReduced,
     /// A request replaced the limit of a semaphore that has holders or waiters: `limit`.
     LimitChanged,
 }
@@ -99,6 +101,7 @@ from_enum!(LockEventKind {
     Forced,
     ValueChanged,
     Downgraded,
+    PermitsReduced,
     LimitChanged,
 });
 

@@ -118,6 +118,14 @@ pub enum Op {
         /// The hold.
         owner: OwnerId,
     },
+    /// Gives permits of a hold back except this many, and hands them on. Answered by [`Reply::Changed`], which is true if the
+    /// hold had no more than that already.
+    Reduce {
+        /// The hold.
+        owner: OwnerId,
+        /// Number of permits that it keeps: at least 1.
+        permits: u32,
+    },
     /// Moves a hold, or a place in the queue, to another stream, and changes its owner id. Answered by
     /// [`Reply::Resumed`], [`Reply::ResumedWait`] or [`Reply::Lost`].
     Resume(Resume),

@@ -200,6 +200,19 @@ impl Holders {
         Some(hold)
     }
 
+    /// Leaves a hold no more than these permits. Returns how many it had on top; `None` if there is no such hold of permits.
+    pub(crate) fn reduce(&mut self, owner: &OwnerId, permits: u32) -> Option<u32> {
+        let hold = self.holds.get_mut(owner)?;
+        let Mode::Semaphore(held) = hold.mode else {
+            return None;
+        };
+        let kept = held.reduced_to(permits);
+        let by = held.number() - kept.number();
+        hold.mode = Mode::Semaphore(kept);
+        self.permits -= u64::from(by);
+        Some(by)
+    }
+
     /// Makes a hold last until `ends_at`.
     pub(crate) fn extend(&mut self, owner: &OwnerId, ends_at: StoreTime) {
         if let Some(hold) = self.holds.get_mut(owner) {

@@ -68,6 +68,17 @@ impl Permits {
         Self { limit, ..self }
     }
 
+    /// Returns as many of these permits as there are, but no more than `most`, and at least one.
+    #[must_use]
+    pub(crate) const fn reduced_to(self, most: u32) -> Self {
+        let number = match most {
+            0 => 1,
+            most if most < self.number => most,
+            _ => self.number,
+        };
+        Self { number, ..self }
+    }
+
     /// Returns the number of permits.
     pub const fn number(self) -> u32 {
         self.number

@@ -176,6 +176,7 @@ fn event_kind(kind: EventKind) -> v1::LockEventKind {
         EventKind::Forced => v1::LockEventKind::Forced,
         EventKind::ValueChanged => v1::LockEventKind::ValueChanged,
         EventKind::Downgraded => v1::LockEventKind::Downgraded,
+        EventKind::PermitsReduced => v1::LockEventKind::PermitsReduced,
         EventKind::LimitChanged => v1::LockEventKind::LimitChanged,
     }
 }

@@ -148,6 +148,15 @@ pub fn client_name(field: &str, name: &str) -> Result<ClientName, Refusal> {
     ClientName::parse(name).map_err(|invalid| Refusal::field(field, invalid))
 }
 
+/// Checks the number of permits that a hold is to keep.
+pub fn kept_permits(field: &str, permits: u32) -> Result<u32, Refusal> {
+    if (1..=MAX_LIMIT).contains(&permits) {
+        return Ok(permits);
+    }
+    let what = format!("must be 1 to {MAX_LIMIT}, not {permits}");
+    Err(Refusal::field(field, what))
+}
+
 /// Converts a lock's mode; `path` comes before the names of the fields.
 pub fn mode(
     path: &str,

@@ -17,7 +17,10 @@ use tonic::Status;
 
 use super::{
     answers::{holder, lost_messages, lost_reason, wire_duration},
-    fields::{FieldBounds, lock_delay, lock_name, lock_specs, max_hold, owner_id, value, wait},
+    fields::{
+        FieldBounds, kept_permits, lock_delay, lock_name, lock_specs, max_hold, owner_id, value,
+        wait,
+    },
     refusal::failure,
     resume::opened_messages,
 };
@@ -61,6 +64,7 @@ pub fn heading(request: &v1::SessionRequest) -> Heading<'_> {
         Some(Asked::Heartbeat(_)) => (RequestKind::Heartbeat, ""),
         Some(Asked::SetValue(set)) => (RequestKind::SetValue, &*set.name),
         Some(Asked::Downgrade(downgrade)) => (RequestKind::Downgrade, &*downgrade.name),
+        Some(Asked::Reduce(reduce)) => (RequestKind::Reduce, &*reduce.name),
         Some(Asked::Cancel(_)) => (RequestKind::Cancel, ""),
         Some(Asked::Close(_)) => (RequestKind::Close, ""),
         None => (RequestKind::Unknown, ""),
@@ -139,6 +143,16 @@ pub fn request(
             let fields = ("downgrade.name", "downgrade.owner_id");
             let (name, owner) = lock(fields, &downgrade.name, &downgrade.owner_id)?;
             Request::Downgrade { name, owner }
+        }
+        Some(Asked::Reduce(reduce)) => {
+            let fields = ("reduce.name", "reduce.owner_id");
+            let (name, owner) = lock(fields, &reduce.name, &reduce.owner_id)?;
+            let permits = kept_permits("reduce.permits", reduce.permits)?;
+            Request::Reduce {
+                name,
+                owner,
+                permits,
+            }
         }
         Some(Asked::Heartbeat(heartbeat)) => Request::Heartbeat {
             sequence: heartbeat.sequence,
@@ -244,6 +258,7 @@ impl Surroundings {
             Response::Downgraded(downgraded) => {
                 WireResponse::Downgraded(v1::SessionDowngraded { downgraded })
             }
+            Response::Reduced(reduced) => WireResponse::Reduced(v1::SessionReduced { reduced }),
             Response::Heartbeat {
                 acked_heartbeat,
                 valid_for,
@@ -343,6 +358,7 @@ pub fn refusal(refused: Refused, limits: &Limits, granted: &Granted) -> Refusal 
                 Effect::NotReleased => "nothing was released",
                 Effect::ValueNotChanged => "the value was not changed",
                 Effect::NotDowngraded => "the hold was not downgraded",
+                Effect::NotReduced => "no permits were given back",
             };
             too_many_in_flight(MAX_IN_FLIGHT, so)
         }
@@ -357,6 +373,13 @@ pub fn refusal(refused: Refused, limits: &Limits, granted: &Granted) -> Refusal 
             Reason::NotExclusive,
             format!(
                 "{:?} is held as permits of a semaphore, and only an exclusive hold can be made a shared one",
+                name.as_str()
+            ),
+        ),
+        Refused::NotASemaphore(name) => Refusal::new(
+            Reason::NotASemaphore,
+            format!(
+                "{:?} is not held as permits of a semaphore, so there are none to give back; release it instead",
                 name.as_str()
             ),
         ),

@@ -308,7 +308,7 @@ pub fn too_many_in_flight(limit: usize, so: &str) -> Refusal {
     Refusal::new(
         Reason::TooManyRequests,
         format!(
-            "the session has {limit} releases, set_values and downgrades in flight, which is the limit, so {so}; wait for answers before asking for more"
+            "the session has {limit} releases, set_values, downgrades and reduces in flight, which is the limit, so {so}; wait for answers before asking for more"
         ),
     )
     .with("limit", limit)

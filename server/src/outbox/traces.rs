@@ -72,6 +72,7 @@ impl Following {
                 | RequestKind::Release
                 | RequestKind::SetValue
                 | RequestKind::Downgrade
+                | RequestKind::Reduce
         ) {
             return;
         }
@@ -128,6 +129,7 @@ impl Following {
             Response::Released { released: true, .. } => "released",
             Response::ValueSet(true) => "value set",
             Response::Downgraded(true) => "downgraded",
+            Response::Reduced(true) => "reduced",
             _ => "not held",
         };
         self.ends(request_id, outcome, None);

@@ -184,6 +184,8 @@ pub enum RequestKind {
     SetValue,
     /// Makes an exclusive hold a shared one.
     Downgrade,
+    /// Gives some of a hold's permits back.
+    Reduce,
     /// Cancels an acquire.
     Cancel,
     /// Ends the session.
@@ -193,13 +195,14 @@ pub enum RequestKind {
 }
 
 /// Names of the kinds in metrics, traces and the log, in the order of their numbers.
-pub(super) const REQUESTS: [&str; 9] = [
+pub(super) const REQUESTS: [&str; 10] = [
     "open",
     "acquire",
     "release",
     "heartbeat",
     "set_value",
     "downgrade",
+    "reduce",
     "cancel",
     "close",
     "unknown",

@@ -171,6 +171,22 @@ function functions.get(owner) return call('HGET', holds, owner) end
 -- Replaces the record of a hold.
 function functions.put(owner, found) call('HSET', holds, owner, found) end
 
+-- Returns the number of permits of a hold.
+function functions.permits(found)
+  local _, _, _, _, extras = read_details(found, DETAILS)
+  return (unpack_bytes('>I4', extras, 2))
+end
+
+-- Takes this many permits from a hold. Returns what is left of it.
+function functions.reduce(owner, found, by)
+  local _, _, _, _, extras = read_details(found, DETAILS)
+  local permits = unpack_bytes('>I4', extras, 2)
+  local reduced = with(found, nil, nil, extras:sub(1, 1) .. pack('>I4', permits - by) .. extras:sub(6))
+  call('HSET', holds, owner, reduced)
+  taken, has_changed = taken - by, true
+  return reduced
+end
+
 -- Makes a hold one that the caller has confirmed and keeps, for `lasts` ms.
 function functions.extend(owner, found, lasts)
   local state, _, coordinator = read_details(found, DETAILS)

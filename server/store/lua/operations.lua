@@ -3,6 +3,7 @@
 -- Functions of most letters; the others are made when needed.
 local operations = { a = acquire, w = acquire, A = acquire, W = acquire, n = renew, r = release, u = release }
 local few_keys = { n = true, v = true, k = true }
+local only_look = { s = true, e = true, o = true }
 
 -- Returns the number of waiters after the present operation, false if it has only two keys.
 local function waiter_count()
@@ -27,7 +28,8 @@ local function carry_out(of, ...)
   letter, many, is_loaded, looked = of, nil, false, nil
   changes = watch and watch.follows(lock) and {} or nil
   if not operations[of] then
-    for other, operation in pairs(others()) do operations[other] = operation end
+    local made = only_look[of] and views() or others()
+    for other, operation in pairs(made) do operations[other] = operation end
   end
   local done, reply = pcall(operations[letter], ...)
   if many then
@@ -43,7 +45,7 @@ end
 -- Executes the operations that could not be done together, in order.
 local function rest(letters, replies, key, at)
   -- letter → how many arguments it has in ARGV, whether it may come late
-  local arguments = { a = 3, w = 3, A = 3, W = 3, n = 2, r = 1, u = 1, f = 1, d = 1, m = 3, x = 0, y = 2, v = 2, k = 2, s = 1,
+  local arguments = { a = 3, w = 3, A = 3, W = 3, n = 2, r = 1, u = 1, f = 1, d = 1, p = 2, m = 3, x = 0, y = 2, v = 2, k = 2, s = 1,
     e = 0, o = 1 }
   local never_late = { r = true, u = true, s = true, e = true, o = true }
   for i = 1, #letters do

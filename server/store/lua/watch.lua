@@ -27,6 +27,7 @@
 --       'value', hold
 --       'downgraded', hold
 --       'resumed', hold
+--       'reduced', hold, the permits that it gave back
 --       'limit', limit, its revision
 
 local format, try = string.format, redis.pcall

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leasehold_proto::v1::{
     GrantedLock, LockMode, LockSpec, LostLock, SessionAcquire, SessionDowngrade, SessionFailure,
-    SessionNotGranted, SessionReleased, SessionSetValue, session_request::Request,
+    SessionNotGranted, SessionReduce, SessionReleased, SessionSetValue, session_request::Request,
     session_response::Response,
 };
 
@@ -241,6 +241,33 @@ impl RawSession {
         match self.answer(id, PROMPT).await {
             Response::Downgraded(downgraded) => downgraded.downgraded,
             other => panic!("a downgrade was answered by {other:?}"),
+        }
+    }
+
+    /// Asks to give permits of a hold back except this many and returns the request's id.
+    ///
+    /// # Panics
+    ///
+    /// If the stream has ended.
+    pub async fn ask_reduce(&mut self, lock: &GrantedLock, permits: u32) -> u64 {
+        let reduce = SessionReduce {
+            name: lock.name.clone(),
+            owner_id: lock.owner_id.clone(),
+            permits,
+        };
+        self.send(Request::Reduce(reduce)).await
+    }
+
+    /// Gives permits of a hold back except this many; false if it was lost.
+    ///
+    /// # Panics
+    ///
+    /// If anything else is answered.
+    pub async fn reduce(&mut self, lock: &GrantedLock, permits: u32) -> bool {
+        let id = self.ask_reduce(lock, permits).await;
+        match self.answer(id, PROMPT).await {
+            Response::Reduced(reduced) => reduced.reduced,
+            other => panic!("a reduce was answered by {other:?}"),
         }
     }
 

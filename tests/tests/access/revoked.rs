@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use leasehold_proto::v1::{
-    AcquireOutcome, AcquireRequest, LostReason, SessionDowngrade, SessionSetValue,
+    AcquireOutcome, AcquireRequest, LostReason, SessionDowngrade, SessionReduce, SessionSetValue,
     session_request::Request,
 };
 use leasehold_tests::raw::{PROMPT, by, exclusive, once_more, shared, wire};
@@ -136,8 +136,13 @@ async fn revoked_holds_can_not_be_changed() {
             owner_id: owner_id.clone(),
             value: b"after".to_vec(),
         });
+        let reduce = Request::Reduce(SessionReduce {
+            name: name.clone(),
+            owner_id: owner_id.clone(),
+            permits: 1,
+        });
         let downgrade = Request::Downgrade(SessionDowngrade { name, owner_id });
-        for change in [set_value, downgrade] {
+        for change in [set_value, downgrade, reduce] {
             let id = session.send(change).await;
             let refused = session.refusal(id, PROMPT).await;
             assert_eq!(refused.reason, "PERMISSION_DENIED");

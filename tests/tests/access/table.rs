@@ -5,11 +5,11 @@ use std::{collections::HashMap, future::Future, pin::Pin};
 use leasehold_proto::v1::{
     AcquireRequest, CheckTokenRequest, ForceReleaseRequest, GetLockRequest, GetStatusRequest,
     LeaderRequest, ListLocksRequest, ListSessionsRequest, LostReason, ObserveRequest,
-    ReleaseRequest, RenewRequest, SessionOpen, SessionRelease, WatchLocksRequest,
+    ReleaseRequest, RenewRequest, SessionOpen, SessionReduce, SessionRelease, WatchLocksRequest,
     force_release_request::Only, session_request::Request, session_response::Response,
 };
 use leasehold_tests::raw::{
-    PROMPT, each, exclusive, fresh_owner_id, resume_hold, semaphore, several, shared, wire,
+    PROMPT, each, exclusive, fresh_owner_id, resume_hold, revised, semaphore, several, shared, wire,
 };
 use tonic::{Code, Status};
 use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
@@ -96,6 +96,14 @@ fn rpcs() -> Vec<Rpc> {
             |caller| { on_session(&caller, Request::Acquire(semaphore("a/permits", 1, 2))).await }
         ),
         rpc!(
+            "Session acquire semaphore with a revision of its limit",
+            Permission("acquire", LOCKS),
+            |caller| {
+                let acquire = revised(1, semaphore("a/permits", 1, 2));
+                on_session(&caller, Request::Acquire(acquire)).await
+            }
+        ),
+        rpc!(
             "Session acquire several",
             Permission("acquire", EITHER),
             |caller| { on_session(&caller, Request::Acquire(several([NAME, "a/other"]))).await }
@@ -122,6 +130,14 @@ fn rpcs() -> Vec<Rpc> {
                 owner_id: fresh_owner_id(),
             };
             on_session(&caller, Request::Release(release)).await
+        }),
+        rpc!("Session reduce", Permission("acquire", EITHER), |caller| {
+            let reduce = SessionReduce {
+                name: NAME.to_owned(),
+                owner_id: fresh_owner_id(),
+                permits: 1,
+            };
+            on_session(&caller, Request::Reduce(reduce)).await
         }),
         rpc!("Session resume", Permission("acquire", EITHER), |caller| {
             let lock = leasehold_proto::v1::GrantedLock {
@@ -352,7 +368,7 @@ async fn every_rpc_needs_just_its_permission() {
                 unreachable!("an identity was enough");
             };
             let refused = outcome.expect_err(&format!("{rpc} by {name}"));
-            let on = if rpc.ends_with("semaphore") {
+            let on = if rpc.contains("semaphore") {
                 "a/permits"
             } else {
                 NAME

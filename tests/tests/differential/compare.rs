@@ -99,6 +99,7 @@ fn change_times(change: &mut Change) -> Vec<Option<Duration>> {
         | Change::Expired(hold)
         | Change::ValueChanged(hold)
         | Change::Downgraded(hold)
+        | Change::Reduced { hold, .. }
         | Change::ForcedHolder(hold)
         | Change::Resumed(hold) => vec![hold_time(hold)],
         Change::Lost { hold, .. } | Change::Forced(hold) => {

@@ -118,6 +118,9 @@ impl Locks {
             ask(lock, "there", Op::Refresh { oldest: None });
             ask(lock, "there", value(now));
             ask(lock, "here", Op::Downgrade { owner: owner(now) });
+            let permits = 1;
+            let owner = owner(now);
+            ask(lock, "here", Op::Reduce { owner, permits });
             ask(lock, "there", long_resume(now, next));
             ask(lock, "there", long_resume(now + 1, next + 1));
         }
@@ -152,7 +155,10 @@ async fn nothing_that_clients_ask_for_makes_a_full_redis_larger() {
                     Err(StoreError::Refused { .. }),
                 ) => refused += 1,
                 // No hold of this owner id was exclusive, or any at all.
-                (Op::SetValue { .. } | Op::Downgrade { .. }, Ok(Reply::Changed(_)))
+                (
+                    Op::SetValue { .. } | Op::Downgrade { .. } | Op::Reduce { .. },
+                    Ok(Reply::Changed(_)),
+                )
                 | (Op::Release { .. }, Ok(Reply::Released { .. }))
                 | (Op::Renew { .. }, Ok(Reply::Renewed))
                 | (Op::Refresh { .. }, Ok(Reply::Refreshed { .. })) => {}

@@ -1,4 +1,4 @@
-//! Limits of semaphores that change while they are in use.
+//! Limits of semaphores that change while they are in use, and permits that are given back in part.
 
 use leasehold_core::{
     command::{Executed, Op, Reply},
@@ -126,5 +126,63 @@ async fn states_of_coordinators_that_know_no_revisions_have_limits_of_none() {
         pair.run("here", release(0)).await;
         pair.run("here", release(1)).await;
         assert_eq!(limit(&mut pair).await.is_some(), raised);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn permits_that_are_given_back_are_handed_on_once() {
+    let redis = RedisServer::start();
+    let mut pair = Pair::new(&redis, "reduced").await;
+    // One with a revision and without, whose records differ in length.
+    for (number, wanted, revision) in [(0, 4, 0), (1, 3, 0), (2, 2, 9)] {
+        let mode = permits(wanted, 5, revision);
+        pair.run("here", acquire(number, mode)).await;
+    }
+    for (number, kept, let_in) in [
+        (0, 4, None),
+        (0, 2, Some(1)),
+        (0, 2, None),
+        (0, 3, None),
+        (1, 1, Some(2)),
+        (2, 1, None),
+    ] {
+        let reduce = Op::Reduce {
+            owner: owner(number),
+            permits: kept,
+        };
+        let executed = pair.execute("here", reduce).await;
+        assert_eq!(executed.reply, Reply::Changed(true));
+        assert_eq!(handed(&executed), let_in.map(owner).as_slice());
+        limit(&mut pair).await;
+        pair.run("here", Op::Edges).await;
+    }
+    let Reply::Seen(view) = pair.run("here", Op::View { waiters: 0 }).await else {
+        panic!("it is a view")
+    };
+    assert_eq!((view.permits_taken, view.holder_count), (4, 3));
+    // Their ends give back what is left.
+    for number in 0..3 {
+        pair.run("here", release(number)).await;
+    }
+    assert_eq!(limit(&mut pair).await, None);
+    let gone = Op::Reduce {
+        owner: owner(0),
+        permits: 1,
+    };
+    assert_eq!(pair.run("here", gone).await, Reply::Changed(false));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn holds_in_other_modes_have_no_permits_to_give_back() {
+    let redis = RedisServer::start();
+    for (name, mode) in [("alone", Mode::Exclusive), ("read", Mode::Shared)] {
+        let mut pair = Pair::new(&redis, name).await;
+        pair.run("here", acquire(0, mode)).await;
+        let reduce = Op::Reduce {
+            owner: owner(0),
+            permits: 1,
+        };
+        assert_eq!(pair.run("here", reduce).await, Reply::Changed(false));
+        limit(&mut pair).await;
     }
 }

@@ -33,7 +33,7 @@ pub(crate) fn op(random: &mut StdRng, known: &[OwnerId], view: &NameView, feed: 
         Some(known) if random.random_bool(0.4) => *known,
         _ => owner(random),
     };
-    match random.random_range(0..117) {
+    match random.random_range(0..128) {
         0..38 => Op::Acquire(acquire(random, owner)),
         38..51 => Op::Renew {
             owner,
@@ -60,6 +60,10 @@ pub(crate) fn op(random: &mut StdRng, known: &[OwnerId], view: &NameView, feed: 
         96..98 => Op::Look { feed },
         98..110 => Op::Resume(resume(random, known)),
         110..115 => Op::ForceReleaseOne(one(random, view)),
+        115..126 => Op::Reduce {
+            owner,
+            permits: *[1, 1, 1, 2, 3].choose(random).unwrap(),
+        },
         _ => Op::View {
             waiters: *[0, 1, 3, 100].choose(random).unwrap(),
         },

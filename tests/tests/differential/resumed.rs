@@ -68,6 +68,10 @@ async fn in_every_mode_a_resume_is_the_same_however_often_it_is_sent() {
                 Op::Downgrade {
                     owner: owner(number),
                 },
+                Op::Reduce {
+                    owner: owner(number),
+                    permits: 1,
+                },
             ] {
                 pair.run("here", op).await;
             }

@@ -12,7 +12,7 @@ use leasehold_core::{
 };
 
 /// All that must have happened.
-const EVERYTHING: [&str; 76] = [
+const EVERYTHING: [&str; 80] = [
     "granted",
     "granted to share",
     "granted permits",
@@ -47,6 +47,8 @@ const EVERYTHING: [&str; 76] = [
     "count not set",
     "downgraded",
     "not downgraded",
+    "reduced",
+    "not reduced",
     "resumed",
     "resumed to share",
     "resumed permits",
@@ -68,6 +70,7 @@ const EVERYTHING: [&str; 76] = [
     "handed on by a resume",
     "handed on by force",
     "handed on by a downgrade",
+    "handed on by a reduce",
     "handed several at once",
     "looked",
     "told: granted",
@@ -84,6 +87,7 @@ const EVERYTHING: [&str; 76] = [
     "told: forced waiter",
     "told: value",
     "told: downgraded",
+    "told: reduced",
     "told: resumed",
     "told: limit changed",
     "more taken than a lowered limit",
@@ -143,6 +147,7 @@ impl Seen {
             Op::Release { .. } => "handed on by a release",
             Op::Refresh { .. } => "handed on by a refresh",
             Op::Downgrade { .. } => "handed on by a downgrade",
+            Op::Reduce { .. } => "handed on by a reduce",
             Op::Resume(_) => "handed on by a resume",
             _ => "handed on by force",
         });
@@ -175,6 +180,7 @@ impl Seen {
                 Change::ForcedWaiter(_) => "told: forced waiter",
                 Change::ValueChanged(_) => "told: value",
                 Change::Downgraded(_) => "told: downgraded",
+                Change::Reduced { .. } => "told: reduced",
                 Change::Resumed(_) => "told: resumed",
                 Change::LimitChanged(_) => "told: limit changed",
             });
@@ -266,6 +272,8 @@ fn what(op: &Op, reply: &Reply) -> &'static str {
         Reply::Changed(done) => match (op, done) {
             (Op::Downgrade { .. }, true) => "downgraded",
             (Op::Downgrade { .. }, false) => "not downgraded",
+            (Op::Reduce { .. }, true) => "reduced",
+            (Op::Reduce { .. }, false) => "not reduced",
             (Op::SetCount { .. }, true) => "count set",
             (Op::SetCount { .. }, false) => "count not set",
             (_, true) => "value set",

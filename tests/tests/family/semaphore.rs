@@ -171,6 +171,70 @@ async fn a_greater_revision_replaces_the_limit_in_use_and_a_smaller_one_follows(
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn permits_that_are_given_back_let_waiters_in_and_the_others_stay_held() {
+    everywhere(async |site| {
+        let name = "reduced";
+        let mut first = site.session(0).await;
+        let mut second = site.session(1).await;
+        let many = first.take_one(semaphore(name, 5, 5)).await;
+        let waits = second.wait_for(semaphore(name, 2, 5)).await;
+        let behind = first.wait_for(semaphore(name, 2, 5)).await;
+        assert!(first.reduce(&many, 2).await);
+        let two = second.granted_all(waits, PROMPT).await.remove(0);
+        let view = site.view(1, name).await;
+        assert_eq!((view.permits_taken, view.waiter_count), (4, 1), "{view:?}");
+        let mut kept = view.holders.iter();
+        let kept = kept.find(|holder| holder.fencing_token == many.fencing_token);
+        assert_eq!(kept.unwrap().permits, 2);
+        // Asked for again, or for more, it changes nothing.
+        for permits in [2, 4] {
+            assert!(first.reduce(&many, permits).await);
+        }
+        assert_eq!(site.view(0, name).await.permits_taken, 4);
+        assert!(first.reduce(&many, 1).await);
+        let next = first.granted_all(behind, PROMPT).await.remove(0);
+        assert_eq!(site.view(1, name).await.permits_taken, 5);
+
+        // Nobody else may give them back, and who holds none has none to give back.
+        assert!(!second.reduce(&many, 1).await);
+        let alone = second.take_one(exclusive("alone")).await;
+        let id = second.ask_reduce(&alone, 1).await;
+        let refusal = second.refusal(id, PROMPT).await;
+        assert_eq!(refusal.reason, "NOT_A_SEMAPHORE", "{refusal:?}");
+        assert_eq!(refusal.code, Code::FailedPrecondition as i32);
+        assert!(second.release(&alone).await);
+
+        // The hold goes on, and its end gives back what is left.
+        for lock in [&many, &next] {
+            assert!(first.release(lock).await);
+        }
+        assert!(!first.reduce(&many, 1).await);
+        assert_eq!(site.view(0, name).await.permits_taken, 2);
+        assert!(second.release(&two).await);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_actor_that_gave_permits_back_holds_no_more_than_the_rest_once_more() {
+    everywhere(async |site| {
+        let name = "reduced by an actor";
+        let mut session = site.session(0).await;
+        let held = session.take_one(once_more(7, semaphore(name, 4, 5))).await;
+        assert!(session.reduce(&held, 2).await);
+        let id = session.ask_for(once_more(7, semaphore(name, 3, 5))).await;
+        let refusal = session.refusal(id, PROMPT).await;
+        assert_eq!(refusal.reason, "UPGRADE_REFUSED", "{refusal:?}");
+        let again = session.take_one(once_more(7, semaphore(name, 2, 5))).await;
+        assert_eq!(again.hold_count, 2);
+        assert_eq!(site.view(1, name).await.permits_taken, 2);
+        session.release_once(&held).await;
+        session.release_once(&held).await;
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn big_requests_are_not_starved_by_small_ones() {
     everywhere(async |site| {
         let name = "big";

@@ -50,6 +50,9 @@ async fn missing_features_are_refused_with_their_reason() {
     let lock = session.take_one(raw::exclusive("x")).await;
     let id = session.ask_downgrade(&lock).await;
     assert_eq!(session.refusal(id, PROMPT).await.reason, "NOT_OFFERED");
+    let id = session.ask_reduce(&lock, 1).await;
+    let refusal = session.refusal(id, PROMPT).await;
+    assert_eq!(refusal.reason, "NOT_A_SEMAPHORE");
     let channel = coordinator.channel().await;
     let watch = AdminServiceClient::new(channel.clone())
         .watch_locks(WatchLocksRequest::default())

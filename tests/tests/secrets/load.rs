@@ -70,6 +70,7 @@ pub(crate) async fn modes(site: &Site, at: usize) {
 
         let limited = format!("{name}-limited");
         let permits = session.take(semaphore(&limited, 2, 3)).await;
+        assert!(session.reduce(&permits[0], 1).await);
         note(site, &permits);
         let bad = other.ask_for(semaphore(&limited, 1, 5)).await;
         site.failure(&other.refusal(bad, LIMIT).await);

@@ -109,7 +109,8 @@ impl World {
             (true, true) => 1,
         };
         let at = self.dice.index(it.guards.len());
-        match self.dice.below(12) {
+        match self.dice.below(13) {
+            12 if asks => it.machine.keep(clock, &it.guards[at], 1),
             11 if asks => it.machine.downgrade(clock, &it.guards[at]),
             10 if asks => it.machine.set_value(clock, &it.guards[at], vec![1]),
             number if number < releases => {

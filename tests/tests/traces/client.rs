@@ -64,6 +64,10 @@ async fn requests_on_a_session_are_part_of_the_span_in_which_they_are_made() {
         assert_parts(&collector, &found, &["script"]);
     }
 
+    let permits = client.semaphore("kept", 3).permits(2).await.unwrap();
+    CURRENT.scope(span(9), permits.keep(1)).await.unwrap();
+    assert_asked_in(&told(&collector, "reduce", "kept").await, 9);
+
     // A guard that is only dropped, permits, several names, an election.
     let dropped = client.lock("dropped").try_acquire().await.unwrap();
     CURRENT.sync_scope(span(5), || drop(dropped));

@@ -13,8 +13,8 @@ use leasehold_tests::{
 
 use crate::site::{Site, everywhere};
 use LockEventKind::{
-    Downgraded, Expired, Forced, Granted, LimitChanged, Lost, Queued, Released, ValueChanged,
-    Withdrawn,
+    Downgraded, Expired, Forced, Granted, LimitChanged, Lost, PermitsReduced, Queued, Released,
+    ValueChanged, Withdrawn,
 };
 
 /// Tolerated difference between the clocks of this process and of Redis.
@@ -119,6 +119,23 @@ async fn a_lock_is_granted_waited_for_handed_on_changed_and_taken_away() {
         watch.told(Withdrawn).await;
         assert!(first.release(&one).await);
         watch.told(Released).await;
+
+        let many = first.take_one(semaphore("w/permits", 3, 3)).await;
+        watch.told(Granted).await;
+        let waits = second.wait_for(semaphore("w/permits", 2, 3)).await;
+        watch.told(Queued).await;
+        assert!(first.reduce(&many, 1).await);
+        let event = watch.told(PermitsReduced).await;
+        let kept = event.holder.unwrap();
+        assert_eq!((kept.fencing_token, kept.permits), (many.fencing_token, 1));
+        let waited = second.granted_all(waits, raw::PROMPT).await.remove(0);
+        assert_eq!(watch.told(Granted).await.holder_count, 2);
+        // Twice is as good as once.
+        assert!(first.reduce(&many, 2).await);
+        for (session, lock) in [(&mut first, &many), (&mut second, &waited)] {
+            assert!(session.release(lock).await);
+            watch.told(Released).await;
+        }
 
         // Of another prefix, nothing of that was told.
         let other = first.take_one(exclusive("x/lock")).await;

@@ -96,6 +96,7 @@ fn kind(kind: Kind) -> &'static str {
         Kind::Forced => "forced",
         Kind::ValueChanged => "value-changed",
         Kind::Downgraded => "downgraded",
+        Kind::PermitsReduced => "permits-reduced",
         Kind::LimitChanged => "limit-changed",
         _ => "unknown",
     }

@@ -316,3 +316,24 @@ fn a_downgrade_is_confirmed_or_finds_the_hold_lost() {
         [Seen::HoldFailed(72, "lost")]
     );
 }
+
+#[test]
+fn a_return_of_permits_is_confirmed_or_finds_the_hold_lost() {
+    let mut session = Session::open_at(0);
+    session.acquire(0, 1, None);
+    session.grant(1, 2, 1, 1, 0);
+    let answer = |reduced| Response::Reduced(v1::SessionReduced { reduced });
+    assert_eq!(
+        session.change(2, 0, Change::Reduce(4), 70),
+        [Seen::Reduce(3, 4)]
+    );
+    assert_eq!(session.message(3, 3, answer(true)), [Seen::Done(70)]);
+    assert_eq!(session.held(3, 0), Ok(()));
+
+    session.change(4, 0, Change::Reduce(2), 71);
+    assert_eq!(
+        session.message(5, 4, answer(false)),
+        [Seen::HoldFailed(71, "lost")]
+    );
+    assert_eq!(session.held(5, 0), Err(LostReason::Unknown));
+}

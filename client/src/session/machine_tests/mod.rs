@@ -63,6 +63,7 @@ enum Seen {
     },
     SetValue(u64),
     Downgrade(u64),
+    Reduce(u64, u32),
     Heartbeat(u64),
     Close,
     Acquired(u32),
@@ -284,6 +285,7 @@ fn sent(request: v1::SessionRequest) -> Seen {
         },
         Request::SetValue(_) => Seen::SetValue(id),
         Request::Downgrade(_) => Seen::Downgrade(id),
+        Request::Reduce(reduce) => Seen::Reduce(id, reduce.permits),
         Request::Heartbeat(heartbeat) => Seen::Heartbeat(heartbeat.sequence),
         Request::Close(_) => Seen::Close,
     }

@@ -19,7 +19,8 @@
 //! began after the first had ended. Let *T* be a moment between them.
 //!
 //! - The store grants no owner id twice, and none comes back after it was released or lost. A hold that both passes saw
-//!   stood all the time between, *T* included. Its mode can only have become weaker, by a downgrade; the later one counts.
+//!   stood all the time between, *T* included. Its mode can only have become weaker, by a downgrade, or of
+//!   fewer permits; the later one counts.
 //! - A ticket that has left its queue can only come back behind the others, with a later time of joining. So a wait that
 //!   both passes saw with the same ticket and time kept its place all the time between, *T* included, and two such waits
 //!   kept their order.

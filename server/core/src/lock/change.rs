@@ -1,4 +1,4 @@
-//! Commands on existing holds: renew, release, force-release, value, count, downgrade; and the refresh.
+//! Commands on existing holds: renew, release, force-release, value, count, downgrade, reduce; and the refresh.
 
 use std::time::Duration;
 
@@ -247,6 +247,27 @@ impl LockState {
                 step.tell(|| Change::Downgraded(seen));
             }
             self.holders.add(hold);
+        }
+        (Reply::Changed(true), self.hand_on(step))
+    }
+
+    pub(super) fn reduce(
+        &mut self,
+        step: &mut Step<'_>,
+        owner: &OwnerId,
+        permits: u32,
+    ) -> (Reply, HandedOn) {
+        let Some(by) = self.holders.reduce(owner, permits) else {
+            return alone(Reply::Changed(false));
+        };
+        if by == 0 {
+            return alone(Reply::Changed(true));
+        }
+        if step.telling.is_some()
+            && let Some(hold) = self.holders.get(owner)
+        {
+            let hold = step.seen(hold);
+            step.tell(|| Change::Reduced { hold, by });
         }
         (Reply::Changed(true), self.hand_on(step))
     }

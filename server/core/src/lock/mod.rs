@@ -118,6 +118,7 @@ impl LockState {
             Op::SetValue { owner, value } => alone(self.set_value(step, owner, value)),
             Op::SetCount { owner, count } => alone(self.set_count(owner, *count)),
             Op::Downgrade { owner } => self.downgrade(step, owner),
+            Op::Reduce { owner, permits } => self.reduce(step, owner, *permits),
             Op::Resume(resume) => self.resume(step, resume),
             Op::View { waiters } => alone(Reply::Seen(Box::new(self.view(*waiters, step.now)))),
             Op::Edges => alone(Reply::Edges(Box::new(self.edges(step.now)))),

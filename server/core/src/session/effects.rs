@@ -91,6 +91,8 @@ pub(super) enum Purpose {
     SetValue(RequestId),
     /// A downgrade.
     Downgrade(RequestId),
+    /// A return of some permits.
+    Reduce(RequestId),
     /// Notes how many times a hold is held.
     SetCount(OwnerId, u32),
     /// Renews a hold.
@@ -106,7 +108,9 @@ impl Purpose {
     /// [`Effects::acquire`].
     const fn request(&self) -> Option<RequestId> {
         match self {
-            Self::Release(id, _) | Self::SetValue(id) | Self::Downgrade(id) => Some(*id),
+            Self::Release(id, _) | Self::SetValue(id) | Self::Downgrade(id) | Self::Reduce(id) => {
+                Some(*id)
+            }
             _ => None,
         }
     }
@@ -115,7 +119,11 @@ impl Purpose {
     const fn is_bounded(&self) -> bool {
         matches!(
             self,
-            Self::Release(..) | Self::SetValue(_) | Self::Downgrade(_) | Self::SetCount(..)
+            Self::Release(..)
+                | Self::SetValue(_)
+                | Self::Downgrade(_)
+                | Self::Reduce(_)
+                | Self::SetCount(..)
         )
     }
 }

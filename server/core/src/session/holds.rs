@@ -144,6 +144,15 @@ impl Holds {
         }
     }
 
+    /// Notes that nothing may count on the hold's having more than these permits any more.
+    pub(super) fn reduce(&mut self, owner: &OwnerId, permits: u32) {
+        if let Some(hold) = self.held.get_mut(owner)
+            && let Mode::Semaphore(held) = hold.mode
+        {
+            hold.mode = Mode::Semaphore(held.reduced_to(permits));
+        }
+    }
+
     /// Returns until when everything that is held stands in the store; `None` if nothing is held.
     pub(super) fn standing(&self) -> Option<Moment> {
         self.held

@@ -124,6 +124,15 @@ pub enum Request {
         /// The hold.
         owner: OwnerId,
     },
+    /// Gives some of a hold's permits back.
+    Reduce {
+        /// The lock.
+        name: LockName,
+        /// The hold.
+        owner: OwnerId,
+        /// Number of permits to keep: at least 1.
+        permits: u32,
+    },
     /// Shows that the client lives.
     Heartbeat {
         /// Number of the heartbeat, greater than those before.

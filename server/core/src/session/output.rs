@@ -161,6 +161,8 @@ pub enum Response {
     ValueSet(bool),
     /// The hold was downgraded, or, if false, it was lost before.
     Downgraded(bool),
+    /// The hold was reduced, or, if false, it was lost before.
+    Reduced(bool),
     /// Answers a heartbeat.
     Heartbeat {
         /// The heartbeat.
@@ -312,6 +314,8 @@ pub enum Refused {
     PermissionDenied(LockName),
     /// The hold is of a semaphore and can't be made a shared one.
     NotExclusive(LockName),
+    /// The hold is not one of a semaphore and has no permits to give back.
+    NotASemaphore(LockName),
     /// A lock that the actor was to hold once more was lost meanwhile.
     LockLost,
     /// The grant came so late that its time was over.
@@ -353,6 +357,8 @@ pub enum Effect {
     ValueNotChanged,
     /// The hold was not downgraded.
     NotDowngraded,
+    /// No permits were given back.
+    NotReduced,
 }
 
 /// Something that metrics and traces count.

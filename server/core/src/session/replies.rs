@@ -83,6 +83,9 @@ impl Session {
             Purpose::Downgrade(request) => self.answer(request, result, |reply| {
                 Response::Downgraded(reply == Reply::Changed(true))
             }),
+            Purpose::Reduce(request) => self.answer(request, result, |reply| {
+                Response::Reduced(reply == Reply::Changed(true))
+            }),
             Purpose::SetCount(owner, count) => {
                 let stored = result.is_ok().then_some(count);
                 let effects = &mut self.effects;

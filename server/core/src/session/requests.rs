@@ -38,6 +38,14 @@ impl Session {
             Request::Downgrade { name, owner } => {
                 return self.tenure.downgrade(request, (name, owner), effects);
             }
+            Request::Reduce {
+                name,
+                owner,
+                permits,
+            } => {
+                let asked = (name, owner, permits);
+                return self.tenure.reduce(request, asked, effects);
+            }
             Request::Heartbeat { sequence } => {
                 // Most sessions are idle between heartbeats; a busy one pays for this once in a while.
                 self.acquires.shrink();

@@ -200,6 +200,35 @@ impl Tenure {
         Ok(())
     }
 
+    /// Gives some of a hold's permits back for the client.
+    pub(super) fn reduce(
+        &mut self,
+        request: RequestId,
+        (name, owner, permits): (LockName, OwnerId, u32),
+        effects: &mut Effects,
+    ) -> Result<(), Refused> {
+        if self.is_over(&owner, &name)? {
+            effects.send(request, Response::Reduced(false));
+            return Ok(());
+        }
+        // Another session's hold would count on the former number.
+        let Some(hold) = self.holds.get(&owner) else {
+            effects.send(request, Response::Reduced(false));
+            return Ok(());
+        };
+        if hold.mode.limit().is_none() {
+            return Err(Refused::NotASemaphore(name));
+        }
+        if effects.is_busy() {
+            return Err(Refused::TooManyRequests(Effect::NotReduced));
+        }
+        // From here on, whatever becomes of it: nothing may count on the former number.
+        self.holds.reduce(&owner, permits);
+        let op = Op::Reduce { owner, permits };
+        effects.store(Purpose::Reduce(request), name, op);
+        Ok(())
+    }
+
     /// Returns whether a hold was taken away because of its bound. Refuses to change one for which the client has no permission
     /// any more, also once it has the permission again: it was told of the loss.
     fn is_over(&self, owner: &OwnerId, name: &LockName) -> Result<bool, Refused> {

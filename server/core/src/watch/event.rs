@@ -64,6 +64,13 @@ pub enum Change {
     Downgraded(Box<HoldView>),
     /// Another stream resumed a hold. The lock is unchanged, so watchers receive no event.
     Resumed(Box<HoldView>),
+    /// A holder gave some of its permits back.
+    Reduced {
+        /// The hold, with the permits that it kept.
+        hold: Box<HoldView>,
+        /// Number of those that it gave back.
+        by: u32,
+    },
     /// An acquire replaced the limit of a semaphore that has holders or waiters.
     LimitChanged(Limit),
 }
@@ -110,6 +117,8 @@ pub enum EventKind {
     ValueChanged,
     /// A holder made its exclusive hold a shared one.
     Downgraded,
+    /// A holder gave some of its permits back.
+    PermitsReduced,
     /// The semaphore's limit was replaced.
     LimitChanged,
 }

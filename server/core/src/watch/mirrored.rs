@@ -137,6 +137,10 @@ impl Mirrored {
             Change::Downgraded(hold) => {
                 self.changed(*hold, Some(EventKind::Downgraded), heard, events)
             }
+            Change::Reduced { hold, by } => {
+                self.permits_taken = self.permits_taken.saturating_sub(by.into());
+                self.changed(*hold, Some(EventKind::PermitsReduced), heard, events);
+            }
             Change::Resumed(hold) => self.changed(*hold, None, heard, events),
             Change::LimitChanged(limit) => {
                 self.limit = Some(limit);

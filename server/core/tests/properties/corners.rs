@@ -179,6 +179,16 @@ fn of_hold(
         (Deed::Downgrade(owner), Reply::Changed(false)) if mode(owner).is_some() => {
             "not downgraded, of a semaphore"
         }
+        (Deed::Reduce(owner, most), Reply::Changed(true)) => {
+            match mode(owner).map_or(0, Mode::permits) <= most {
+                true => "reduced, though it has no more",
+                false if grants.is_empty() => "reduced",
+                false => "reduced, and waiters let in",
+            }
+        }
+        (Deed::Reduce(owner, _), Reply::Changed(false)) if mode(owner).is_some() => {
+            "not reduced, of no semaphore"
+        }
         (Deed::SetCount(..), Reply::Changed(true)) => "counted",
         _ => return None,
     })

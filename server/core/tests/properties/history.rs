@@ -85,6 +85,7 @@ pub(crate) enum Deed {
     Force,
     ForceOne(One),
     Downgrade(Owner),
+    Reduce(Owner, u32),
     SetCount(Owner, u32),
     SetValue(Owner, usize),
     Resume(Resumption),

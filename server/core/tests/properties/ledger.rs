@@ -5,7 +5,7 @@ use std::{collections::HashMap, time::Duration};
 use leasehold_core::{
     command::{CLAIM_TIME, End, Loss, One, Reply, ResumedTerms},
     id::FencingToken,
-    mode::Mode,
+    mode::{Mode, Permits},
     name::ClientName,
     time::StoreTime,
 };
@@ -279,6 +279,15 @@ impl Ledger {
                     hold.fresh = false;
                 }
             }
+            (Deed::Reduce(owner, most), Reply::Changed(true)) => {
+                if let Some(hold) = self.get_mut(owner)
+                    && let Mode::Semaphore(held) = hold.mode
+                {
+                    let limit = held.limit();
+                    let kept = Permits::new(held.number().min(most), limit.number).unwrap();
+                    hold.mode = Mode::Semaphore(kept.of_revision(limit.revision));
+                }
+            }
             (Deed::SetCount(owner, count), Reply::Changed(true)) => {
                 if let Some(hold) = self.get_mut(owner) {
                     hold.count = count;
@@ -408,6 +417,10 @@ impl Ledger {
             (Deed::Downgrade(owner), Reply::Changed(shared)) => {
                 let mode = self.get(owner).map(|hold| hold.mode);
                 *shared == matches!(mode, Some(Mode::Exclusive | Mode::Shared))
+            }
+            (Deed::Reduce(owner, _), Reply::Changed(reduced)) => {
+                let mode = self.get(owner).map(|hold| hold.mode);
+                *reduced == matches!(mode, Some(Mode::Semaphore(_)))
             }
             (
                 Deed::Release(owner, end),

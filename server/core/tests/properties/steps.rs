@@ -61,6 +61,8 @@ pub(crate) enum Step {
     },
     /// A hold is shared from now on.
     Downgrade { name: usize, who: Who },
+    /// A hold keeps so many permits.
+    Reduce { name: usize, who: Who, permits: u32 },
     /// A hold is held so many times.
     SetCount { name: usize, who: Who, count: u32 },
     /// A hold's value is changed to one of so many bytes.
@@ -209,6 +211,8 @@ fn step(mix: [u32; 3], time: BoxedStrategy<Step>) -> impl Strategy<Value = Step>
         .prop_map(|(name, by, oldest)| Step::Refresh { name, by, oldest });
     let of_holds = prop_oneof![
         2 => (name.clone(), who()).prop_map(|(name, who)| Step::Downgrade { name, who }),
+        1 => (name.clone(), who(), 1..LIMIT)
+            .prop_map(|(name, who, permits)| Step::Reduce { name, who, permits }),
         1 => (name.clone(), who(), 1..9_u32)
             .prop_map(|(name, who, count)| Step::SetCount { name, who, count }),
         1 => (name.clone(), who(), 0..9_usize)

@@ -144,6 +144,9 @@ impl World {
                 Some(self.deed(name, by, Deed::ForceOne(one)))
             }
             Step::Downgrade { name, who } => self.about(name, who, Deed::Downgrade),
+            Step::Reduce { name, who, permits } => {
+                self.about(name, who, |owner| Deed::Reduce(owner, permits))
+            }
             Step::SetCount { name, who, count } => {
                 self.about(name, who, |owner| Deed::SetCount(owner, count))
             }
@@ -268,6 +271,10 @@ impl World {
             Deed::Force => Op::ForceRelease,
             Deed::ForceOne(one) => Op::ForceReleaseOne(one),
             Deed::Downgrade(owner) => Op::Downgrade { owner: owner.id() },
+            Deed::Reduce(owner, permits) => Op::Reduce {
+                owner: owner.id(),
+                permits,
+            },
             Deed::SetCount(owner, count) => Op::SetCount {
                 owner: owner.id(),
                 count,

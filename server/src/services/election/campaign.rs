@@ -375,7 +375,7 @@ impl Campaign {
                 _ => self.answers.fulfil(request_id, Say::Error(failure)),
             },
             // A candidate neither asks for these nor needs to know of them.
-            Response::Closed(_) | Response::Downgraded(_) => {}
+            Response::Closed(_) | Response::Downgraded(_) | Response::Reduced(_) => {}
         }
     }
 

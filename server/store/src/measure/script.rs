@@ -41,6 +41,8 @@ labels! {
         Refresh = "refresh",
         /// `downgrade.lua`.
         Downgrade = "downgrade",
+        /// `reduce.lua`.
+        Reduce = "reduce",
         /// `resume.lua`, there and in `quorum/`.
         Resume = "resume",
         /// `force_release.lua`, there and in `quorum/`.
@@ -101,6 +103,7 @@ impl Script {
             Op::Release { .. } => Self::Release,
             Op::Refresh { .. } => Self::Refresh,
             Op::Downgrade { .. } => Self::Downgrade,
+            Op::Reduce { .. } => Self::Reduce,
             Op::Resume(_) => Self::Resume,
             Op::ForceRelease | Op::ForceReleaseOne(_) => Self::ForceRelease,
             Op::SetValue { .. } => Self::SetValue,

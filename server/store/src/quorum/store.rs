@@ -251,6 +251,9 @@ impl LockStore for QuorumStore {
             Op::Downgrade { .. } => {
                 answer.give(Err(not_offered("to share a lock that is held", ALONE)));
             }
+            Op::Reduce { .. } => {
+                answer.give(Err(not_offered("to give permits back", ALONE)));
+            }
             Op::View { waiters } => {
                 let view = Arc::clone(inner).view(name.clone(), waiters);
                 inner.answer(name, answer, view);

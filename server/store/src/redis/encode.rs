@@ -17,9 +17,10 @@ use redis::{Cmd, RedisWrite, Script};
 use super::keys::{Channels, Key, LockKeys};
 
 /// Script: the shared functions, the operations as the body of a function that few calls need, and the dispatcher. Inside
-/// that function are two more: one for locks with several holders, and one with the rare operations. Another function is
+/// that function are three more: one for locks with several holders, one with the rare operations, and one with those that only
+/// look. They are apart because Lua bounds the local variables of others that a function uses, 60 in all. Another function is
 /// only needed while a feed follows locks.
-static SCRIPT: [&str; 33] = [
+static SCRIPT: [&str; 37] = [
     include_str!("../../lua/common.lua"),
     "local function operations()",
     include_str!("../../lua/hold.lua"),
@@ -36,15 +37,19 @@ static SCRIPT: [&str; 33] = [
     include_str!("../../lua/found.lua"),
     include_str!("../../lua/refresh.lua"),
     include_str!("../../lua/downgrade.lua"),
+    include_str!("../../lua/reduce.lua"),
     include_str!("../../lua/resume.lua"),
     include_str!("../../lua/force_release.lua"),
     include_str!("../../lua/set_value.lua"),
     include_str!("../../lua/set_count.lua"),
+    include_str!("../../lua/others.lua"),
+    "end",
+    "local function views()",
     include_str!("../../lua/waiting.lua"),
     include_str!("../../lua/view.lua"),
     include_str!("../../lua/edges.lua"),
     include_str!("../../lua/look_for_feed.lua"),
-    include_str!("../../lua/others.lua"),
+    include_str!("../../lua/views.lua"),
     "end",
     include_str!("../../lua/operations.lua"),
     "end",
@@ -259,6 +264,7 @@ fn letter(op: &Op) -> u8 {
         Op::SetValue { .. } => b'v',
         Op::SetCount { .. } => b'k',
         Op::Downgrade { .. } => b'd',
+        Op::Reduce { .. } => b'p',
         Op::Resume(_) => b'm',
         Op::View { .. } => b's',
         Op::Edges => b'e',
@@ -304,6 +310,9 @@ fn arguments(cmd: &mut Cmd, command: &Command) {
         }
         Op::SetCount { owner, count } => {
             cmd.arg(&owner.as_bytes()[..]).arg(*count);
+        }
+        Op::Reduce { owner, permits } => {
+            cmd.arg(&owner.as_bytes()[..]).arg(*permits);
         }
         Op::Resume(resume) => {
             let mut owners = cmd.writer_for_next_arg();

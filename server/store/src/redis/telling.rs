@@ -90,6 +90,10 @@ fn change(mut fields: Fields) -> Decoded<Change> {
         b"forced" => Change::Forced(optional_hold(&mut fields)?),
         b"value" => Change::ValueChanged(hold(&mut fields)?),
         b"downgraded" => Change::Downgraded(hold(&mut fields)?),
+        b"reduced" => Change::Reduced {
+            hold: hold(&mut fields)?,
+            by: fields.number()?,
+        },
         b"resumed" => Change::Resumed(hold(&mut fields)?),
         b"limit" => Change::LimitChanged(fields.limit()?),
         _ => return Err(Garbled::Shape("unknown change")),

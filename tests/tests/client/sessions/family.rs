@@ -84,6 +84,36 @@ async fn permits_are_not_downgraded_and_stay_held() {
     permit.release().await.unwrap();
 }
 
+#[tokio::test]
+async fn permits_are_given_back_in_part_and_waiters_let_in() {
+    let coordinator = Coordinator::in_process();
+    let client = Client::connect(coordinator.endpoint()).await.unwrap();
+    let semaphore = client.semaphore("a", 3);
+    let permit = semaphore.permits(3).await.unwrap();
+    let waiting = tokio::spawn(semaphore.permits(2).into_future());
+    waiters(&client, "a", 1).await;
+    let token = permit.fencing_token();
+    permit.keep(1).await.unwrap();
+    let waiting = timeout(LIMIT, waiting).await.unwrap().unwrap().unwrap();
+    assert!(permit.is_held() && waiting.is_held());
+    assert_eq!((permit.permits(), permit.fencing_token()), (1, token));
+    // Never more again.
+    permit.keep(2).await.unwrap();
+    assert_eq!(permit.permits(), 1);
+    let error = permit.keep(0).await.unwrap_err();
+    let HoldError::Refused { source, .. } = &error else {
+        panic!("{error:?}");
+    };
+    assert_eq!(source.reason(), "INVALID_FIELD");
+    assert_eq!(permit.permits(), 1);
+    assert!(permit.is_held());
+    assert_eq!(client.admin().get_lock("a").await.unwrap().permits_taken, 3);
+
+    client.admin().force_release("a").await.unwrap();
+    let error = permit.keep(1).await.unwrap_err();
+    assert!(matches!(error, HoldError::Lost { .. }), "{error:?}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_more_permits_are_held_than_there_are() {
     const PERMITS: u32 = 5;

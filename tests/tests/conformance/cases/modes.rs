@@ -51,10 +51,17 @@ pub(crate) async fn shared_and_semaphores(site: &Site) {
     let busy = writer.not_granted(id, LATE).await;
     assert_eq!(busy.outcome(), AcquireOutcome::Busy);
     let id = writer.wait_for(semaphore("modes/permits", 2, 3)).await;
-    assert!(one.release(&two).await);
-    let lock = writer.granted_all(id, LATE).await.remove(0);
-    assert!(writer.release(&lock).await);
+    // What one gives back of its own is not enough before the other has let go.
+    assert!(one.reduce(&two, 1).await);
+    assert!(one.reduce(&two, 1).await);
     assert!(other.release(&last).await);
+    let lock = writer.granted_all(id, LATE).await.remove(0);
+    site.seen(1, "modes/permits", "one and two permits taken", |view| {
+        (view.permits_taken, view.holder_count) == (3, 2)
+    })
+    .await;
+    assert!(writer.release(&lock).await);
+    assert!(one.release(&two).await);
     one.close().await;
     other.close().await;
     writer.close().await;

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use leasehold_proto::v1::{
     AcquireRequest, LockMode, SessionAcquire, SessionDowngrade, SessionFailure, SessionOpen,
-    SessionRelease, SessionSetValue, session_request::Request, session_response::Response,
+    SessionReduce, SessionRelease, SessionSetValue, session_request::Request,
+    session_response::Response,
 };
 use leasehold_tests::{
     Coordinator, RawSession,
@@ -118,12 +119,37 @@ async fn session_requests_out_of_bounds_leave_the_stream_and_its_locks_alone() {
         let failure = refused(&mut session, Request::Downgrade(downgrade)).await;
         assert_failure(&failure, "downgrade.name", what);
     }
+    for (what, name) in bad_names() {
+        let reduce = SessionReduce {
+            name,
+            owner_id: held.lock.owner_id.clone(),
+            permits: 1,
+        };
+        let failure = refused(&mut session, Request::Reduce(reduce)).await;
+        assert_failure(&failure, "reduce.name", what);
+    }
+    for permits in [0, 1_000_001, u32::MAX] {
+        let reduce = SessionReduce {
+            name: "held".to_owned(),
+            owner_id: held.lock.owner_id.clone(),
+            permits,
+        };
+        let failure = refused(&mut session, Request::Reduce(reduce)).await;
+        assert_failure(&failure, "reduce.permits", "permits out of bounds");
+    }
     for length in [0, 15, 17] {
         let (name, owner_id) = ("held".to_owned(), vec![7; length]);
         let downgrade = SessionDowngrade { name, owner_id };
         let failure = refused(&mut session, Request::Downgrade(downgrade)).await;
         let what = "an owner id of a wrong length";
         assert_failure(&failure, "downgrade.owner_id", what);
+        let reduce = SessionReduce {
+            name: "held".to_owned(),
+            owner_id: vec![7; length],
+            permits: 1,
+        };
+        let failure = refused(&mut session, Request::Reduce(reduce)).await;
+        assert_failure(&failure, "reduce.owner_id", what);
         let release = SessionRelease {
             name: "held".to_owned(),
             owner_id: vec![7; length],

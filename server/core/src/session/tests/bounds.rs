@@ -121,10 +121,17 @@ fn a_bound_of_the_rules_alone_ends_a_hold_when_every_promise_has_passed() {
         value,
     };
     scene.ask(5, set);
+    let reduce = Request::Reduce {
+        name: name.clone(),
+        owner,
+        permits: 1,
+    };
     scene.ask(6, Request::Downgrade { name, owner });
+    scene.ask(7, reduce);
     let answers = [
         (5, Response::ValueSet(false)),
         (6, Response::Downgraded(false)),
+        (7, Response::Reduced(false)),
     ];
     assert_eq!(scene.said(), answers);
     let rest = scene.now.until(scene.session.lease().promised_until());

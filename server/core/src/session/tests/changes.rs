@@ -27,6 +27,21 @@ fn downgrade(text: &str, owner: OwnerId) -> Request {
     Request::Downgrade { name, owner }
 }
 
+fn reduce(text: &str, owner: OwnerId, permits: u32) -> Request {
+    let name = name(text);
+    Request::Reduce {
+        name,
+        owner,
+        permits,
+    }
+}
+
+/// An actor's acquire of permits, as often as it likes.
+fn permits(number: u32) -> AcquireRequest {
+    let permits = Permits::new(number, 5).unwrap();
+    in_mode(Mode::Semaphore(permits), again(&["a"]))
+}
+
 fn release(text: &str, owner: OwnerId) -> Request {
     let name = name(text);
     Request::Release { name, owner }
@@ -103,6 +118,60 @@ fn permits_of_a_semaphore_are_not_downgraded() {
     scene.ask(3, downgrade("a", owner));
     assert_eq!(refused(&mut scene, 3), Refused::NotExclusive(name("a")));
     assert!(scene.sent.is_empty());
+}
+
+#[test]
+fn permits_that_are_given_back_count_as_such_from_the_request_on() {
+    let mut scene = Scene::open();
+    let owner = scene.hold(2, permits(4))[0];
+    scene.ask(3, reduce("a", owner, 2));
+    let op = Op::Reduce { owner, permits: 2 };
+    assert_eq!((&scene.sent[0].op, scene.sent[0].request), (&op, Some(3)));
+    scene.ask(4, Request::Acquire(permits(3)));
+    let (actor, name) = (Actor::new(7), name("a"));
+    assert_eq!(refused(&mut scene, 4), Refused::Upgrade { actor, name });
+    scene.ask(5, Request::Acquire(permits(2)));
+    assert_eq!(scene.granted(5), [owner]);
+    scene.answer_all();
+    assert_eq!(scene.said(), [(3, Response::Reduced(true))]);
+    // Never more again, and asked for again all the same, as after a resume.
+    scene.ask(6, reduce("a", owner, 3));
+    scene.answer();
+    assert_eq!(scene.said(), [(6, Response::Reduced(true))]);
+    assert_eq!(scene.permits_taken("a"), 2);
+    // Also if it is not known whether the store has carried it out.
+    scene.ask(7, reduce("a", owner, 1));
+    scene.fail(indeterminate());
+    assert_eq!(refused(&mut scene, 7), Refused::Store(indeterminate()));
+    scene.ask(8, Request::Acquire(permits(2)));
+    assert!(matches!(refused(&mut scene, 8), Refused::Upgrade { .. }));
+}
+
+#[test]
+fn only_permits_of_the_session_are_given_back() {
+    let mut scene = Scene::open();
+    let owner = scene.hold(2, several(&["a"]))[0];
+    scene.ask(3, reduce("a", owner, 1));
+    assert_eq!(refused(&mut scene, 3), Refused::NotASemaphore(name("a")));
+    scene.ask(4, reduce("b", owner, 1));
+    assert_eq!(refused(&mut scene, 4), Refused::NotItsName);
+    scene.ask(5, reduce("a", OwnerId::from_bytes(OTHER), 1));
+    assert_eq!(scene.said(), [(5, Response::Reduced(false))]);
+    assert!(scene.sent.is_empty());
+}
+
+#[test]
+fn permits_find_no_room_to_be_given_back() {
+    let mut scene = Scene::open();
+    let owner = scene.hold(2, permits(4))[0];
+    for request in 0..MAX_IN_FLIGHT as u64 {
+        scene.ask(10 + request, reduce("a", owner, 4));
+    }
+    scene.ask(3, reduce("a", owner, 1));
+    let too_many = Refused::TooManyRequests(Effect::NotReduced);
+    assert_eq!(refused(&mut scene, 3), too_many);
+    scene.ask(4, Request::Acquire(permits(4)));
+    assert_eq!(scene.granted(4), [owner]);
 }
 
 #[test]

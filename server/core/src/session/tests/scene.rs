@@ -419,6 +419,14 @@ impl Scene {
         }
     }
 
+    /// Returns the number of a semaphore's permits that are taken.
+    pub(super) fn permits_taken(&mut self, text: &str) -> u64 {
+        match self.apply(name(text), Op::View { waiters: 0 }).reply {
+            Reply::Seen(view) => view.permits_taken,
+            other => panic!("{other:?}"),
+        }
+    }
+
     /// Returns the number of waiters of a lock.
     pub(super) fn waiters(&mut self, text: &str) -> u64 {
         match self.apply(name(text), Op::View { waiters: 0 }).reply {
@@ -468,6 +476,7 @@ impl Scene {
             Op::SetValue { .. } => "set value",
             Op::SetCount { .. } => "set count",
             Op::Downgrade { .. } => "downgrade",
+            Op::Reduce { .. } => "reduce",
             Op::Resume(_) => "resume",
             Op::View { .. } => "view",
             _ => "other",

@@ -205,6 +205,7 @@ fn kind(change: &Change) -> &'static str {
         Change::ValueChanged(_) => "value",
         Change::Downgraded(_) => "downgraded",
         Change::Resumed(_) => "resumed",
+        Change::Reduced { .. } => "reduced",
         Change::LimitChanged(_) => "limit",
     }
 }
