@@ -104,6 +104,10 @@ reasons! {
     Deadlock = "DEADLOCK", Aborted, No;
     /// An operator ended the wait.
     ForceReleased = "FORCE_RELEASED", Aborted, No;
+    /// An operator ended the session.
+    SessionEnded = "SESSION_ENDED", Aborted, No;
+    /// As many sessions were ended recently as the store takes note of.
+    TooManyEnded = "TOO_MANY_ENDED", ResourceExhausted, Yes;
     /// A lock that the request counts on was lost before it could be served.
     LockLost = "LOCK_LOST", Aborted, No;
     /// The candidate does not lead.

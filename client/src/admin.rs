@@ -1,5 +1,9 @@
 //! Administration calls: listings, watches, force releases and checks of tokens.
 
+use std::time::Duration;
+
+use tonic::Request;
+
 use crate::{
     builder::ClientBuilder,
     calls::{Calls, Repeats, limited},
@@ -13,9 +17,12 @@ use crate::{
     },
     settings::Settings,
     transport::Channel,
-    view::{ForceReleased, LockView, SessionView, TokenCheck},
+    view::{ForceReleased, LockView, SessionEnded, SessionView, TokenCheck},
     watcher::LockWatcher,
 };
+
+/// Time-out of the end of a session: the coordinator looks at all locks.
+const END_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Looks inside a coordinator and steps in. Cheap to clone.
 ///
@@ -229,6 +236,39 @@ impl Admin {
         };
         let answer = self.calls.call(Repeats::Unsent, ask).await?;
         Ok(ForceReleased::from_wire(answer.into_inner()))
+    }
+
+    /// Ends a session, at whichever coordinator it is, by its id as [`list_sessions`](Self::list_sessions) and
+    /// [`get_lock`](Self::get_lock) show it: takes all its locks by force, ends its waits and its stream, and tells its client,
+    /// which may open another one. A session that has resumed some of its locks ends too. Takes about a second, and time in
+    /// proportion to the number of locks.
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// use leasehold_client::LostReason;
+    ///
+    /// let guard = client.lock("orders/42").await?;
+    /// let admin = client.admin();
+    /// let sessions = admin.list_sessions().await?;
+    /// let ended = admin.end_session(&sessions[0].session_id).await?;
+    /// assert!(ended.ended);
+    /// assert_eq!((ended.session_count, ended.hold_count), (1, 1));
+    /// assert_eq!(guard.lost().await, LostReason::Forced);
+    /// # Ok(()) });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the id is malformed, or if the coordinator can't be reached or can't serve the call. The session may yet end.
+    pub async fn end_session(&self, session_id: &str) -> Result<SessionEnded, Failure> {
+        let ask = |channel| {
+            let session_id = session_id.to_owned();
+            let mut request = Request::new(v1::EndSessionRequest { session_id });
+            request.set_timeout(END_TIMEOUT);
+            async move { stub(channel).end_session(request).await }
+        };
+        let answer = self.calls.call(Repeats::Freely, ask).await?;
+        Ok(SessionEnded::from_wire(answer.into_inner()))
     }
 
     /// Checks whether a fencing token is still the newest of its name. Holders that share a lock have a token each, of

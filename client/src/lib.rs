@@ -184,7 +184,7 @@ pub use trace::{TraceContext, TraceContextError};
 pub use transport::Channel;
 pub use view::{
     CoordinatorView, ForceReleased, Holder, LockEvent, LockEventKind, LockMode, LockView,
-    LockWatchEvent, SessionView, StoreState, TokenCheck, Waiter,
+    LockWatchEvent, SessionEnded, SessionView, StoreState, TokenCheck, Waiter,
 };
 pub use watcher::LockWatcher;
 
@@ -224,7 +224,13 @@ mod tests {
         )>();
         is_send_and_sync::<(LockView, Holder, Waiter, LockMode, SessionView, StoreState)>();
         is_send_and_sync::<(LockWatchEvent, LockEvent, LockEventKind)>();
-        is_send_and_sync::<(ForceReleased, TokenCheck, Failure, FailureKind)>();
+        is_send_and_sync::<(
+            ForceReleased,
+            SessionEnded,
+            TokenCheck,
+            Failure,
+            FailureKind,
+        )>();
         // These are polled by one task at a time.
         fn is_send<T: Send + Unpin>() {}
         is_send::<(Observer, LockWatcher, AcquireFuture<LockGuard>)>();

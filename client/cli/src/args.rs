@@ -16,7 +16,7 @@ use crate::{
 #[derive(Parser, Debug)]
 #[command(name = "leasehold", version, max_term_width = 100, after_help = EXIT_CODES)]
 pub(crate) struct Args {
-    /// Print JSON instead of text: one document (ls, get, release, leader, status, bench), or one per line (observe,
+    /// Print JSON instead of text: one document (ls, get, release, sessions, leader, status, bench), or one per line (observe,
     /// watch). Errors are a line of JSON on standard error. Not for run and elect, whose output is the command's
     #[arg(long, display_order = 900)]
     pub(crate) json: bool,
@@ -127,6 +127,21 @@ pub(crate) enum Command {
         waiter: Option<u64>,
     },
 
+    /// List the sessions of the coordinator that is asked, or end one
+    ///
+    /// `sessions end ID` ends a session at whichever coordinator it is: takes all its locks by force, ends its waits and its
+    /// stream, and tells its client, which may open another session. A session that has resumed some of its locks ends too. It
+    /// takes about a second, and time in proportion to the number of locks.
+    Sessions {
+        /// End the session with this id, instead of listing
+        #[arg(value_name = "end", requires = "id")]
+        action: Option<SessionsAction>,
+
+        /// The session's id, as listings show it: 32 hexadecimal digits
+        #[arg(value_name = "ID", requires = "action")]
+        id: Option<String>,
+    },
+
     /// Show each coordinator: whether it serves, its store and its load
     #[command(after_long_help = status::HELP)]
     Status(StatusOptions),
@@ -134,6 +149,13 @@ pub(crate) enum Command {
     /// Measure a deployment: how many locks a second, and how long each takes
     #[command(long_about = bench::ABOUT, after_long_help = bench::HELP)]
     Bench(BenchOptions),
+}
+
+/// What `sessions` does instead of listing.
+#[derive(clap::ValueEnum, Clone, Copy, Debug)]
+pub(crate) enum SessionsAction {
+    /// End a session
+    End,
 }
 
 impl Args {

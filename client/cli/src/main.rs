@@ -22,6 +22,7 @@ mod outage;
 mod report;
 mod run;
 mod say;
+mod sessions;
 mod show;
 mod signals;
 mod status;
@@ -108,6 +109,8 @@ async fn dispatch(args: Args) -> Outcome {
             let forced = inspect::Forced::of(force, holder, waiter);
             inspect::release(&connection, &name, forced, json).await
         }
+        Command::Sessions { id: None, .. } => sessions::list(&connection, json).await,
+        Command::Sessions { id: Some(id), .. } => sessions::end(&connection, &id, json).await,
         Command::Status(options) => status::status(&connection, &options, json).await,
         Command::Bench(options) => bench::run(&connection, options, json).await,
     }

@@ -6,7 +6,9 @@ mod report;
 
 pub use event::{LockEvent, LockEventKind, LockWatchEvent};
 pub use lock::{Holder, LockMode, LockView, Waiter};
-pub use report::{CoordinatorView, ForceReleased, SessionView, StoreState, TokenCheck};
+pub use report::{
+    CoordinatorView, ForceReleased, SessionEnded, SessionView, StoreState, TokenCheck,
+};
 
 #[cfg(test)]
 mod tests {

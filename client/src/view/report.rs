@@ -43,6 +43,25 @@ from_message!(SessionView => SessionView {
     waiter_count, metadata, identity,
 });
 
+/// Result of the end of a session.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct SessionEnded {
+    /// Whether anything ended; false if no coordinator has such a session, and no lock names it.
+    pub ended: bool,
+    /// Number of sessions that coordinators have ended: more than 1 if others had resumed some of its locks; 0 if its coordinator
+    /// is gone, in which case only what it left in the store was ended.
+    pub session_count: u32,
+    /// Number of holds that were ended.
+    pub hold_count: u32,
+    /// Number of waits that were ended.
+    pub waiter_count: u32,
+}
+
+from_message!(EndSessionResponse => SessionEnded {
+    ended, session_count, hold_count, waiter_count,
+});
+
 /// Result of a force release.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]

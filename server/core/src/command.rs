@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use crate::{
-    id::{Actor, CoordinatorId, FeedId, FencingToken, OwnerId, SessionId, WaiterNumber},
+    id::{
+        Actor, CoordinatorId, FeedId, FencingToken, OwnerId, Predecessors, SessionId, WaiterNumber,
+    },
     mode::{Limit, Mode},
     name::{ClientName, LockName, Value},
     time::{Moment, StoreTime},
@@ -314,8 +316,8 @@ pub enum Reply {
     },
     /// A place in the queue was resumed.
     ResumedWait {
-        /// The acquire of its waiter, under its new owner id.
-        acquire: Box<Acquire>,
+        /// Its waiter.
+        waiter: Box<ResumedWaiter>,
         /// Its place: 1 is next.
         position: u64,
         /// Time until the first hold or lock-delay that blocks it expires, if any does.
@@ -368,13 +370,24 @@ pub enum Reply {
     Unheard,
 }
 
+/// A waiter whose place was resumed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResumedWaiter {
+    /// Its acquire, under its new owner id.
+    pub acquire: Acquire,
+    /// The sessions that it was resumed from.
+    pub predecessors: Predecessors,
+}
+
 /// Terms of a hold that was resumed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResumedTerms {
     /// The lock-delay that was asked for.
     pub lock_delay: Duration,
     /// Time left of its `max_hold`, counted from its grant; `None` if it has none.
     pub ends_in: Option<Duration>,
+    /// The sessions that it was resumed from.
+    pub predecessors: Predecessors,
 }
 
 /// Reason why a hold is gone.

@@ -6,7 +6,7 @@ use std::{
 };
 
 use crate::{
-    id::{Actor, CoordinatorId, FencingToken, OwnerId, SessionId},
+    id::{Actor, CoordinatorId, FencingToken, OwnerId, Predecessors, SessionId},
     mode::{Limit, Mode, Taken},
     name::{ClientName, Value},
     time::StoreTime,
@@ -18,6 +18,7 @@ use crate::{
 pub(crate) struct Hold {
     pub(crate) owner: OwnerId,
     pub(crate) session: Option<SessionId>,
+    pub(crate) predecessors: Predecessors,
     pub(crate) actor: Actor,
     pub(crate) client_name: ClientName,
     pub(crate) mode: Mode,

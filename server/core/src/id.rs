@@ -61,6 +61,35 @@ impl fmt::Display for SessionId {
     }
 }
 
+/// Most predecessors that are kept of a hold or waiter. `resume.lua` and `quorum/resume.lua` have the same number.
+pub const MOST_PREDECESSORS: usize = 3;
+
+/// The last sessions from which streams have resumed a hold or waiter, the latest first: an operator who ends one of them ends
+/// the session that has it now.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Predecessors(Box<[SessionId]>);
+
+impl Predecessors {
+    /// Returns the predecessors with these ids, the latest first.
+    pub fn new(sessions: impl IntoIterator<Item = SessionId>) -> Self {
+        Self(sessions.into_iter().take(MOST_PREDECESSORS).collect())
+    }
+
+    /// Returns what follows when the session `next` resumes what the session `last` had. A repeated resume changes nothing.
+    #[must_use]
+    pub fn resumed(&self, last: Option<SessionId>, next: SessionId) -> Self {
+        match last {
+            Some(last) if last != next => Self::new([last].into_iter().chain(self.iter())),
+            _ => self.clone(),
+        }
+    }
+
+    /// Returns each.
+    pub fn iter(&self) -> impl Iterator<Item = SessionId> {
+        self.0.iter().copied()
+    }
+}
+
 /// Sequential flow inside a client, such as a task or a thread: the unit of reentrancy and of deadlocks. Local to its
 /// session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -183,5 +212,24 @@ impl FencingToken {
 impl fmt::Display for FencingToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_predecessors_are_kept_and_a_repeated_resume_adds_none() {
+        let session = |number: u8| SessionId::from_bytes([number; 16]);
+        let mut predecessors = Predecessors::default().resumed(None, session(1));
+        assert_eq!(predecessors.iter().count(), 0);
+        for number in 1..=5 {
+            let next = session(number + 1);
+            predecessors = predecessors.resumed(Some(session(number)), next);
+            assert_eq!(predecessors.resumed(Some(next), next), predecessors);
+        }
+        let kept: Vec<_> = predecessors.iter().collect();
+        assert_eq!(kept, [session(5), session(4), session(3)]);
     }
 }

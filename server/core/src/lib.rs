@@ -9,6 +9,7 @@
 //! - [`session::Session`] is one client's session, and [`contention::ContendedNames`] what a coordinator does for the names
 //!   that somebody waits for: machines without I/O, which the server drives. So are [`deadlock::detector::Detector`],
 //!   [`cleanup::Cleanups`] (the releases that nobody waits for) and [`session::Call`] (the acquire of a unary call).
+//! - [`ended::EndedSessions`] has the marks of the sessions that operators have ended.
 //! - [`watch::Mirror`] makes what happens to locks, as the store tells it, into events for whoever watches.
 //! - The other modules hold the types that carry the bounds: they are parsed once at the edge and trusted inside.
 
@@ -16,6 +17,7 @@ pub mod cleanup;
 pub mod command;
 pub mod contention;
 pub mod deadlock;
+pub mod ended;
 pub mod failure;
 mod hold;
 pub mod id;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::{
     command::{Acquire, DEAD_AFTER, PLACES_KEPT},
-    id::{CoordinatorId, OwnerId, WaiterNumber},
+    id::{CoordinatorId, OwnerId, Predecessors, WaiterNumber},
     mode::Limit,
     ranks::Ranks,
     time::StoreTime,
@@ -46,6 +46,8 @@ pub struct Waiter {
     pub since: StoreTime,
     /// Its number, which is its place.
     pub number: WaiterNumber,
+    /// The sessions that it was resumed from.
+    pub predecessors: Predecessors,
 }
 
 impl Queue {
@@ -134,6 +136,7 @@ impl Queue {
                 coordinator: coordinator.clone(),
                 since: now,
                 number: WaiterNumber::new(number),
+                predecessors: Predecessors::default(),
             };
             line.by_place.insert(number, waiter);
             let place = (number, coordinator.clone());
@@ -216,13 +219,13 @@ impl Queue {
             .map(|(_, waiter)| waiter)
     }
 
-    /// Moves a waiter to another coordinator, in its place, and changes its acquire.
+    /// Moves a waiter to another coordinator, in its place, and changes it.
     pub fn take_over(
         &mut self,
         owner: &OwnerId,
         coordinator: &CoordinatorId,
         now: StoreTime,
-        change: impl FnOnce(&mut Acquire),
+        change: impl FnOnce(&mut Waiter),
     ) {
         let Some((place, before)) = self.places.remove(owner) else {
             return;
@@ -231,7 +234,7 @@ impl Queue {
         let Some(mut waiter) = line.and_then(|line| line.by_place.remove(&place)) else {
             return;
         };
-        change(&mut waiter.acquire);
+        change(&mut waiter);
         waiter.coordinator = coordinator.clone();
         self.places
             .insert(waiter.acquire.owner, (place, coordinator.clone()));

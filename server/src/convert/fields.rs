@@ -4,7 +4,7 @@ use std::{collections::HashSet, time::Duration};
 
 use leasehold_core::{
     command::One,
-    id::{FencingToken, OwnerId, WaiterNumber},
+    id::{FencingToken, OwnerId, SessionId, WaiterNumber},
     mode::{MAX_LIMIT, Mode, Permits},
     name::{ClientName, LockName, TtlBounds, Value},
     session::{LockSpec, LockSpecs, MaxHold, Wait},
@@ -49,6 +49,19 @@ pub fn lock_name(field: &str, name: &str, store: &Store) -> Result<LockName, Ref
         .check_name(&name)
         .map_err(|invalid| Refusal::field(field, invalid))?;
     Ok(name)
+}
+
+/// Parses the id of a session, as listings show it; `None` if it is malformed.
+pub fn parse_session(id: &str) -> Option<SessionId> {
+    // Hexadecimal digits and nothing else.
+    let id = uuid::Uuid::try_parse(id).ok().filter(|_| id.len() == 32)?;
+    Some(SessionId::from_bytes(id.into_bytes()))
+}
+
+/// Checks the id of a session.
+pub fn session_id(field: &str, id: &str) -> Result<SessionId, Refusal> {
+    let must = "must be a session's id as listings show it, 32 hexadecimal digits";
+    parse_session(id).ok_or_else(|| Refusal::field(field, must))
 }
 
 /// Checks the one holder or waiter that is to be released by force.

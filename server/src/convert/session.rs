@@ -427,6 +427,10 @@ pub fn refusal(refused: Refused, limits: &Limits, granted: &Granted) -> Refusal 
                 "no heartbeat came for the session's TTL of {ttl:?}: everything that it held was released"
             ),
         ),
+        Refused::EndedByOperator => Refusal::new(
+            Reason::SessionEnded,
+            "an operator has ended the session: everything that it held was taken from it",
+        ),
         Refused::Stopped => Refusal::new(
             Reason::Draining,
             "the coordinator has stopped; its locks expire when they would have, and its places are kept for 10 s: resume them on another coordinator, or on this one when it is back",

@@ -20,6 +20,7 @@ use tokio::sync::mpsc;
 use super::{
     blocked::Blocked,
     contended::{Contention, Messages},
+    ends::Ends,
     registry::Registry,
 };
 use crate::{
@@ -47,6 +48,7 @@ struct Shared {
     blocked: Blocked,
     cleanups: mpsc::UnboundedSender<Tracking>,
     admission: Admission,
+    ends: Ends,
     /// One more than the largest token of any name that the store has confirmed.
     floor: AtomicI64,
 }
@@ -89,6 +91,7 @@ impl Coordinator {
                 blocked: Blocked::default(),
                 cleanups,
                 admission: Admission::default(),
+                ends: Ends::default(),
                 floor: AtomicI64::new(0),
             }),
         };
@@ -162,6 +165,11 @@ impl Coordinator {
     /// Returns the admission of acquires to the store.
     pub fn admission(&self) -> &Admission {
         &self.shared.admission
+    }
+
+    /// Returns the sessions that operators can end here.
+    pub fn ends(&self) -> &Ends {
+        &self.shared.ends
     }
 
     /// The owner ids that it knows.

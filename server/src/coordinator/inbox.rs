@@ -5,7 +5,7 @@ use std::{fmt, future::poll_fn, task::Poll};
 
 use futures_util::task::AtomicWaker;
 use leasehold_core::{
-    id::OwnerId,
+    id::{OwnerId, SessionId},
     session::{CommandId, RegistryEvent},
 };
 use leasehold_store::{Answers, Stamped, StoreError};
@@ -18,10 +18,12 @@ pub enum InboxEvent {
     Answered(CommandId, Result<Stamped, StoreError>),
     /// Something happened to an owner id of the session's.
     Registry(OwnerId, RegistryEvent),
+    /// An operator has ended the session of this id: this one, or one from which it has resumed something.
+    EndedByOperator(SessionId),
 }
 
-/// The queue of one session. At most one answer for each command in flight and one loss for each hold are in it, so it is
-/// bounded by what the session may have.
+/// The queue of one session. At most one answer for each command in flight, one loss for each hold and one end for each session that it
+/// has resumed something from are in it, so it is bounded by what the session may have.
 #[derive(Default)]
 pub struct Inbox {
     events: Mutex<Vec<InboxEvent>>,

@@ -6,6 +6,7 @@
 //! - `contended`, [`contention`]: the task that keeps the queues of contended names alive and finds what a lost message told.
 //! - [`inbox`]: what a session hears from the store and from others.
 //! - `cleanup`: releases that nobody waits for.
+//! - [`ends`], [`marks`]: the sessions that operators can end here, and the task that looks for their marks in the store.
 //! - `blocked`, `deadlock`: which actors wait while they hold something, and the task that ends their deadlocks.
 
 mod blocked;
@@ -13,9 +14,11 @@ mod cleanup;
 mod contended;
 pub mod contention;
 mod deadlock;
+pub mod ends;
 pub mod executor;
 mod handle;
 pub mod inbox;
+pub mod marks;
 pub mod registry;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -35,6 +38,8 @@ impl Coordinator {
         tokio::spawn(liveness.keep("clean-up", stop, cleanup));
         let contention = contention::run(coordinator.clone(), messages, wake_ups, stop.clone());
         tokio::spawn(liveness.keep("contention", stop, contention));
+        let ends = marks::run(coordinator.clone(), stop.clone());
+        tokio::spawn(liveness.keep("ends of sessions", stop, ends));
         if detects {
             let deadlock = deadlock::run(coordinator.clone(), stop.clone());
             tokio::spawn(liveness.keep("detection of deadlocks", stop, deadlock));

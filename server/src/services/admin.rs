@@ -4,22 +4,24 @@ use std::sync::atomic::Ordering;
 
 use futures_util::stream;
 use leasehold_core::{
-    id::SessionId,
+    ended::EndedCount,
     name::{LockName, MAX_NAME},
     time::Moment,
 };
 use leasehold_proto::v1::{
-    CheckTokenRequest, CheckTokenResponse, ForceReleaseRequest, ForceReleaseResponse,
-    GetLockRequest, GetLockResponse, GetStatusRequest, GetStatusResponse, ListLocksRequest,
-    ListLocksResponse, ListSessionsRequest, ListSessionsResponse, SessionView, StoreState,
-    WatchLocksRequest, WatchLocksResponse, admin_service_server::AdminService,
+    CheckTokenRequest, CheckTokenResponse, EndSessionRequest, EndSessionResponse,
+    ForceReleaseRequest, ForceReleaseResponse, GetLockRequest, GetLockResponse, GetStatusRequest,
+    GetStatusResponse, ListLocksRequest, ListLocksResponse, ListSessionsRequest,
+    ListSessionsResponse, SessionView, StoreState, WatchLocksRequest, WatchLocksResponse,
+    admin_service_server::AdminService,
 };
 use leasehold_store::{Page, Status as StoreStatus, clock};
 use tokio::sync::watch;
 use tonic::{Request, Response, Status};
 
 use super::{
-    listing::Listings,
+    ending::Ending,
+    listing::{Listings, SHOWN_WAITERS},
     names,
     server_stream::{self, ServerStream},
     streams::{Streams, draining},
@@ -32,9 +34,6 @@ use crate::{
     status::Refusal,
     watch::Watching,
 };
-
-/// Most waiters that `GetLock` shows.
-const SHOWN_WAITERS: usize = 100;
 
 /// Implementation of `AdminService`.
 #[derive(Clone, Debug)]
@@ -66,7 +65,7 @@ impl AdminService for Admin {
         let page = self.visible(&request, size, rights.granted()).await?;
         let views = self
             .listings
-            .views(&self.streams.coordinator, &page.names)
+            .views(&self.streams.coordinator, &page.names, 0)
             .await?;
         let mut locks = Vec::with_capacity(views.len());
         for (name, view) in page.names.iter().zip(views) {
@@ -108,7 +107,7 @@ impl AdminService for Admin {
         let size = convert::page_size("page_size", request.page_size, self.max_page_size())?;
         let after = match request.page_token.as_str() {
             "" => None,
-            token => Some(parse_session(token).ok_or_else(|| {
+            token => Some(convert::parse_session(token).ok_or_else(|| {
                 Refusal::field("page_token", "must be what the page before gave")
             })?),
         };
@@ -164,6 +163,30 @@ impl AdminService for Admin {
         Ok(Response::new(ForceReleaseResponse {
             released,
             fencing_token: token.get(),
+        }))
+    }
+
+    async fn end_session(
+        &self,
+        request: Request<EndSessionRequest>,
+    ) -> Result<Response<EndSessionResponse>, Status> {
+        let coordinator = &self.streams.coordinator;
+        let rights = self.streams.access.rights(request.extensions())?;
+        let id = convert::session_id("session_id", &request.get_ref().session_id)?;
+        let ending = Ending {
+            id,
+            coordinator,
+            listings: &self.listings,
+        };
+        ending.check(rights.granted()).await?;
+        let ended = ending.end().await?;
+        let by = rights.caller().identity();
+        tracing::info!(session = %id, ?ended, by, "end of a session");
+        Ok(Response::new(EndSessionResponse {
+            ended: ended != EndedCount::default(),
+            session_count: ended.sessions,
+            hold_count: ended.holds,
+            waiter_count: ended.waiters,
         }))
     }
 
@@ -293,12 +316,6 @@ impl Admin {
             metadata: info.metadata.clone(),
         }
     }
-}
-
-/// Returns the session that a page token names.
-fn parse_session(token: &str) -> Option<SessionId> {
-    let id = uuid::Uuid::try_parse(token).ok()?;
-    Some(SessionId::from_bytes(id.into_bytes()))
 }
 
 fn check_prefix(prefix: &str) -> Result<(), Refusal> {

@@ -75,6 +75,8 @@ impl<F: FnOnce()> Driver<'_, F> {
             InboxEvent::Registry(_, event) => {
                 with_context(|context| self.call.on_event(event, context));
             }
+            // A call has no session.
+            InboxEvent::EndedByOperator(_) => {}
         }
     }
 

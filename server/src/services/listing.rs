@@ -15,6 +15,8 @@ use crate::{
     status::{Reason, Refusal},
 };
 
+/// Most waiters that are shown of a name.
+pub(super) const SHOWN_WAITERS: usize = 100;
 /// Number of names that are looked at in one go.
 const SLICE: usize = 16;
 /// Most such slices that are on their way to the store, for all listings together.
@@ -31,7 +33,7 @@ impl Default for Listings {
 }
 
 impl Listings {
-    /// Shows these names, each without its waiters; `None` for one that is somebody else's key. Slice by slice, between those of
+    /// Shows these names, each with at most this many waiters; `None` for one that is somebody else's key. Slice by slice, between those of
     /// other listings.
     ///
     /// May be dropped at any point; what is on its way then counts until it has arrived.
@@ -43,6 +45,7 @@ impl Listings {
         &self,
         coordinator: &Coordinator,
         names: &[LockName],
+        waiters: usize,
     ) -> Result<Vec<Option<NameView>>, Refusal> {
         let mut views = Vec::with_capacity(names.len());
         for slice in names.chunks(SLICE) {
@@ -50,7 +53,7 @@ impl Listings {
             let (coordinator, slice) = (coordinator.clone(), slice.to_vec());
             let looked = tokio::spawn(async move {
                 let _part = part;
-                join_all(slice.iter().map(|name| view(&coordinator, name, 0))).await
+                join_all(slice.iter().map(|name| view(&coordinator, name, waiters))).await
             });
             for view in looked.await.map_err(|_| unexpected("view"))? {
                 views.push(match view {

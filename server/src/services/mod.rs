@@ -3,6 +3,7 @@
 pub mod admin;
 pub(crate) mod call;
 pub mod election;
+mod ending;
 pub mod listing;
 pub mod lock;
 pub(crate) mod names;

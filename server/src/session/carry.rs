@@ -12,6 +12,7 @@ use crate::{
     convert::session::{Surroundings, refused},
     coordinator::{
         Coordinator,
+        ends::Endable,
         executor::{Execution, Executor, Sender, with_context},
     },
     limits::SessionPlace,
@@ -30,6 +31,7 @@ pub(super) struct Carrier {
     pub(super) surroundings: Surroundings,
     /// Its place among the sessions; `None` if it never opened.
     pub(super) place: Option<Place>,
+    pub(super) endable: Endable,
     holds: Tracked,
     is_writable: bool,
     /// Whether the stream ends when what was sent has been handed over.
@@ -44,14 +46,16 @@ pub(super) struct Place {
 
 impl Carrier {
     pub(super) fn new(coordinator: Coordinator, opened: Opened, outbox: Outbox) -> Self {
+        let executor = Executor::new(
+            coordinator.clone(),
+            Some(Sender {
+                caller: Arc::clone(opened.account.caller()),
+                share: coordinator.admission().share(),
+            }),
+        );
         Self {
-            executor: Executor::new(
-                coordinator.clone(),
-                Some(Sender {
-                    caller: Arc::clone(opened.account.caller()),
-                    share: coordinator.admission().share(),
-                }),
-            ),
+            endable: coordinator.ends().add(opened.id, executor.inbox()),
+            executor,
             surroundings: Surroundings {
                 session: opened.id,
                 ttl: opened.lease.ttl(),
@@ -152,6 +156,7 @@ impl Carrier {
                 }
             }
             Output::NotOpened => self.place = None,
+            Output::Succeeds(predecessors) => self.endable.succeeds(&predecessors),
             Output::Note(note) => {
                 let info = self.place.as_ref().map(|place| place.listed.info());
                 self.outbox.note(note, info);

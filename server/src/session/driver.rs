@@ -194,6 +194,11 @@ impl Driver {
                 Input::StoreReply(id, result)
             }
             InboxEvent::Registry(owner, event) => Input::Registry(owner, event),
+            InboxEvent::EndedByOperator(mark) => {
+                let (holds, acquires) = (self.session.holds(), self.session.acquires());
+                self.carrier.endable.ends(mark, holds, acquires);
+                Input::EndedByOperator
+            }
         };
         self.handle(input);
     }

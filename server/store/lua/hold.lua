@@ -6,7 +6,8 @@
 --                         and has not been renewed since
 --   lock-delay   8 bytes  ms
 --   coordinator           length in 2 bytes, text
---   session               length in 1 byte, 0 or 16 bytes
+--   sessions              length in 1 byte, none, or the session, 16 bytes, and up to three that it was resumed from, the
+--                         latest first
 --   extras                length in 1 byte; none for an exclusive hold of no actor that is held once and has no bound;
 --                         otherwise the mode 'x' (exclusive), 's' (shared) or 'p' (permits), permits and their limit,
 --                         4 bytes each, the actor, 8 bytes, how many times it is held, 4 bytes; and of one that is bounded or

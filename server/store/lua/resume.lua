@@ -4,18 +4,27 @@
 -- KEYS  all four
 -- ARGV  m: its next owner id and its possible former ones, TTL (ms), how many times a hold is held (4 bytes) with
 --       session id and client name
--- Reply {handed, 9, token, extras, lock-delay (ms), granted at (µs)} of a hold, or of a waiter that was just granted one
---       | {handed, 10, owner id, session, extras, client name, TTL, lock-delay (ms), value, place, ms until the first that
+-- Reply {handed, 9, token, extras, lock-delay (ms), granted at (µs), sessions} of a hold, or of a waiter that was just
+--       granted one
+--       | {handed, 10, owner id, sessions, extras, client name, TTL, lock-delay (ms), value, place, ms until the first that
 --       blocks it expires (below 0: never)}
 --       | RESUMED | FORCED_OUT | DELETED | TAKEN | EXPIRED (no more than the lock-delay was left)
 -- If it is sent again, it has no further effect.
 
 local HOLD_RESUMED, PLACE_RESUMED = 9, 10
+local SESSIONS_KEPT = 64 -- bytes: of the session and its predecessors; id.rs has the same number
 
 -- Wakes the coordinator that had it.
 local function tell_former(coordinator, owner)
   -- Only a hint: if it is not permitted, its next renewal or refresh finds out.
   if coordinator ~= me then tell_owner(coordinator, 'M' .. owner .. lock) end
+end
+
+-- Returns the session that resumes, before those that had it so far. A repeated resume changes nothing. If Redis is out of
+-- memory, the result is no longer than what was there.
+local function resumed_by(session, sessions)
+  if sessions:sub(1, 16) == session then return sessions end
+  return (session .. sessions):sub(1, full and math.max(#sessions, 16) or SESSIONS_KEPT)
 end
 
 -- Returns the new details, from a place in a text. If Redis is out of memory, a longer client name is left out.
@@ -27,7 +36,8 @@ local function taken_over(text, at, session, client)
 end
 
 local function resume_hold(owner, found, next, ttl, times, session, client)
-  local state, delay, coordinator, _, extras = read_details(found, DETAILS)
+  local state, delay, coordinator, sessions, extras = read_details(found, DETAILS)
+  sessions = resumed_by(session, sessions)
   if is_confirmed(state) and delay > 0 then
     local left = many and many.left(owner) or call('PTTL', lock)
     if left >= 0 and left <= delay then
@@ -41,7 +51,7 @@ local function resume_hold(owner, found, next, ttl, times, session, client)
   local resumed = found
   -- A repeated resume finds the hold as it left it, or the grant of the waiter that it moved.
   if owner ~= next and (times > 1 or extras ~= '') then resumed = with_extras(found, nil, times) end
-  resumed = resumed:sub(1, 16) .. next .. taken_over(resumed, DETAILS, session, client)
+  resumed = resumed:sub(1, 16) .. next .. taken_over(resumed, DETAILS, sessions, client)
   if many then
     many.replace(owner, found, next, resumed, ttl + delay)
   else
@@ -52,7 +62,7 @@ local function resume_hold(owner, found, next, ttl, times, session, client)
   if changes then note('resumed', view_hold(resumed, ttl + delay)) end
   tell_former(coordinator, owner)
   local token, granted = unpack_bytes('>I8I8', resumed)
-  return { false, HOLD_RESUMED, token, extras, delay, granted }
+  return { false, HOLD_RESUMED, token, extras, delay, granted, sessions }
 end
 
 local function resume_place(owner, next, ttl, session, client)
@@ -66,12 +76,13 @@ local function resume_place(owner, next, ttl, session, client)
     while sign[3] do purge(me, sign) end
     sign[2] = place
   end
-  local _, delay, _, _, extras, _, value_at = read_details(details, 1)
+  local _, delay, _, sessions, extras, _, value_at = read_details(details, 1)
+  sessions = resumed_by(session, sessions)
   local value, lasts = details:sub(value_at), string.format('%.0f', ttl + delay)
   -- Joins before it leaves: a queue that becomes empty in between would come back without an expiry.
   local was, is = from(coordinator, place) .. owner, from(me, place) .. next
   call('ZADD', queue, '0', is)
-  attach(next, pack('>I8I8I2c0I2c0', place, since, #me, me, #lasts, lasts) .. taken_over(details, 1, session, client))
+  attach(next, pack('>I8I8I2c0I2c0', place, since, #me, me, #lasts, lasts) .. taken_over(details, 1, sessions, client))
   if was ~= is then call('ZREM', queue, was) end
   if owner ~= next then call('HDEL', waiters, owner) end
   tell_former(coordinator, owner)
@@ -80,11 +91,11 @@ local function resume_place(owner, next, ttl, session, client)
   if token then
     -- The limit in force may be another one than that of the request.
     if many then _, _, _, _, extras = read_details(many.get(next), DETAILS) end
-    return { handed, HOLD_RESUMED, token, extras, delay, now }
+    return { handed, HOLD_RESUMED, token, extras, delay, now, sessions }
   end
   -- It is left out, because the limit in force has fewer permits.
   if not waits(next) then return { handed, 0, holder and TAKEN or DELETED } end
-  return { handed, PLACE_RESUMED, next, session, extras, client, tonumber(ttl), delay, value, count(place),
+  return { handed, PLACE_RESUMED, next, sessions, extras, client, tonumber(ttl), delay, value, count(place),
     many and many.first_left() or call('PTTL', lock) }
 end
 
@@ -111,7 +122,7 @@ local function resume(owners, ttl, stream)
   local found = find(next)
   if found then
     local _, _, coordinator, of = read_details(found, DETAILS)
-    if coordinator == me and of == session then return taken_hold(next, found) end
+    if coordinator == me and of:sub(1, 16) == session then return taken_hold(next, found) end
   elseif waits(next) then
     local _, _, coordinator = read_waiter(next)
     if coordinator == me then return taken_place(next) end

@@ -28,7 +28,7 @@ pub use feed::{Feed, FeedItem, Subject, Told};
 pub use leasehold_core::failure::StoreError;
 pub use open::{check_url, open};
 pub use store::{
-    Acknowledgement, Answer, Answers, Exchanged, Listed, LockStore, Observer, Options, Page,
-    Stamped, Store, WakeUp,
+    Acknowledgement, Answer, Answers, EndedSessions, Exchanged, Listed, LockStore, Marks, Observer,
+    Options, Page, Stamped, Store, WakeUp,
 };
 pub use watched_files::WatchedFiles;

@@ -7,7 +7,8 @@ use leasehold_core::failure::StoreError;
 use leasehold_core::{
     command::{Command, Handed},
     deadlock::Publication,
-    id::CoordinatorId,
+    ended::{EndChange, EndedCount},
+    id::{CoordinatorId, SessionId},
     mode::Mode,
     name::{Invalid, LockName},
 };
@@ -55,6 +56,10 @@ pub trait LockStore: fmt::Debug + Send + Sync {
     /// publication after a few seconds unless its coordinator calls again.
     fn exchange(&self, mine: Arc<Publication>) -> BoxFuture<'_, Exchanged>;
 
+    /// Changes the mark of a session that an operator has ended, if a change is given, and returns all marks; `None` if there is
+    /// no room for another mark.
+    fn ended_sessions(&self, change: Option<EndChange>) -> BoxFuture<'_, EndedSessions>;
+
     /// Checks that this store can keep a lock of this name.
     fn check_name(&self, name: &LockName) -> Result<(), Invalid>;
 
@@ -86,6 +91,12 @@ pub type Listed = Result<Result<Page, Invalid>, StoreError>;
 
 /// Result of [`LockStore::exchange`].
 pub type Exchanged = Result<Vec<Arc<Publication>>, StoreError>;
+
+/// Marks of sessions that operators have ended, and what coordinators have ended because of each.
+pub type Marks = Vec<(SessionId, EndedCount)>;
+
+/// Result of [`LockStore::ended_sessions`].
+pub type EndedSessions = Result<Option<Marks>, StoreError>;
 
 /// Destination of a command's answer. An answer always comes: if no task is left to give one, because the process is about
 /// to end, it is [`StoreError::Indeterminate`].

@@ -8,6 +8,7 @@
 
 mod certificates;
 mod client;
+mod ended;
 mod failed;
 mod gone;
 mod kept;

@@ -241,7 +241,7 @@ impl Stranger {
 }
 
 /// Returns whether a key may outlive the locks for a while: tokens, replaced owner ids, revised limits, writes for replicas to acknowledge,
-/// agreements of the masters of a quorum, and the time for which each master has been seen to run.
+/// agreements of the masters of a quorum, the time for which each master has been seen to run, and marks of ended sessions.
 fn may_stay(key: &str) -> bool {
     let kinds = [
         ":token:",
@@ -250,6 +250,7 @@ fn may_stay(key: &str) -> bool {
         ":acknowledged:",
         "lh:quorum:",
         "lh:run:",
+        "lh:ended-sessions:",
     ];
     key.starts_with("lh:") && kinds.iter().any(|kind| key.contains(kind))
 }

@@ -223,6 +223,9 @@ async fn holders_and_waiters_can_release_while_nothing_can_be_acquired() {
     }
     shared.run("here", named(3, exclusive)).await;
     shared.run("here", named(4, Mode::Shared)).await;
+    for pair in [&mut held, &mut free, &mut shared, &mut closing] {
+        pair.is_full = true;
+    }
     fill(&redis).await;
 
     // What is held and waited for is resumed.

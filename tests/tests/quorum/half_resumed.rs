@@ -8,13 +8,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use leasehold_core::command::{Loss, Reply};
+use leasehold_core::{
+    command::{Loss, Reply},
+    id::SessionId,
+};
 use leasehold_store::{StoreError, WakeUp, open};
 use leasehold_tests::{Masters, wait};
 use redis::Commands;
 
 use crate::{
-    resumed::{all_hold, held, long, renew, resume, resumed},
+    resumed::{all_hold, held, long, renew, resume, resumed, resumed_from},
     site::{
         PATIENCE, PROMPT, all_met, delete, holds, key, name, options, owner, release, released,
         run, run_by, store, take, try_run, try_run_by, up,
@@ -227,7 +230,7 @@ async fn a_resume_at_a_minority_has_not_happened_and_is_tried_again() {
     };
     assert_eq!((of, old), (name("x"), owner(1)));
     let third = run(&here, resume(&[1, 11], 12)).await.reply;
-    assert_eq!(third, resumed(token));
+    assert_eq!(third, resumed_from(token, &[11, 1]));
     all_hold(&masters, 12).await;
     for old in [1, 11] {
         let lost = run_by(&there, "there", renew(old)).await.reply;
@@ -271,7 +274,16 @@ async fn a_stream_finds_what_the_ones_before_it_left_half_done() {
     wait::until("it to be found", PROMPT, || async {
         match try_run(&here, resume(&[1, 11, 12], 13)).await {
             Ok(stamped) => {
-                assert_eq!(stamped.executed.reply, resumed(token));
+                // Of those on the masters that have answered.
+                let Reply::Resumed {
+                    token: of, terms, ..
+                } = stamped.executed.reply
+                else {
+                    panic!("not resumed");
+                };
+                assert_eq!(of, token);
+                let first = SessionId::from_bytes([1; 16]);
+                assert!(terms.predecessors.iter().any(|session| session == first));
                 Ok(())
             }
             // Some that hung may not be connected again yet.

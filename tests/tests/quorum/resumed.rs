@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leasehold_core::{
     command::{Acquire, Loss, Op, Reply, Resume, ResumedTerms},
-    id::{FencingToken, SessionId},
+    id::{FencingToken, Predecessors, SessionId},
     mode::Mode,
     name::{ClientName, Value},
     view::HolderView,
@@ -50,6 +50,11 @@ pub(crate) fn renew(number: u8) -> Op {
 }
 
 pub(crate) fn resumed(token: FencingToken) -> Reply {
+    resumed_from(token, &[1])
+}
+
+/// Returns the same with the numbers of the sessions that it was resumed from, the latest first.
+pub(crate) fn resumed_from(token: FencingToken, sessions: &[u8]) -> Reply {
     let Acquire {
         mode,
         actor,
@@ -63,6 +68,11 @@ pub(crate) fn resumed(token: FencingToken) -> Reply {
         terms: Box::new(ResumedTerms {
             lock_delay,
             ends_in: None,
+            predecessors: Predecessors::new(
+                sessions
+                    .iter()
+                    .map(|number| SessionId::from_bytes([*number; 16])),
+            ),
         }),
     }
 }
@@ -186,7 +196,7 @@ async fn a_missing_key_is_set_again_but_no_majority_of_them() {
     }
     masters.pause(4);
     let moved = run_by(&there, "there", resume(&[11], 12)).await.reply;
-    assert_eq!(moved, resumed(token));
+    assert_eq!(moved, resumed_from(token, &[11, 1]));
     masters.resume(4);
     for place in 0..4 {
         holds(masters.server(place), Some(owner(12))).await;
@@ -256,11 +266,12 @@ async fn a_place_is_resumed_where_it_is_and_a_grant_that_came_of_it_anywhere() {
     for _ in 0..2 {
         let reply = run(&here, resume(&[2], 12)).await.reply;
         let Reply::ResumedWait {
-            acquire, position, ..
+            waiter, position, ..
         } = reply
         else {
             panic!("not resumed: {reply:?}")
         };
+        let acquire = waiter.acquire;
         assert_eq!((acquire.owner, position), (owner(12), 1));
         assert_eq!(acquire.session, Some(SessionId::from_bytes([12; 16])));
         assert_eq!((acquire.mode, acquire.wait), (Mode::Exclusive, true));

@@ -11,6 +11,7 @@ mod bad_input;
 mod candidacies;
 mod cut_off;
 mod draining;
+mod ended;
 mod grace;
 mod holds;
 mod killed;

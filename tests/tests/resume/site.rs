@@ -107,7 +107,8 @@ impl Site {
         }
         let connection = self.redis.async_connection().await;
         let is_record = |key: &str| {
-            key.starts_with("lh:") && (key.contains(":token:") || key.contains(":replaced:"))
+            let kinds = [":token:", ":replaced:", "lh:ended-sessions:"];
+            key.starts_with("lh:") && kinds.iter().any(|kind| key.contains(kind))
         };
         wait::until("only records to be in Redis", CLEAN, || {
             let mut connection = connection.clone();

@@ -172,7 +172,7 @@ impl World {
                 self.seen.losses += 1;
                 self.seen.ended_by_bound += u64::from(why == LostWhy::MaxHold);
             }
-            Output::NotOpened | Output::Note(_) => {}
+            Output::NotOpened | Output::Succeeds(_) | Output::Note(_) => {}
             Output::Ended => self.end_stream(stream),
         }
     }

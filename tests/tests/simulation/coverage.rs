@@ -89,4 +89,6 @@ coverage! {
     forced: 300,
     /// Waits that an operator ended.
     waits_forced: 18,
+    /// Sessions that an operator ended.
+    sessions_ended: 70,
 }

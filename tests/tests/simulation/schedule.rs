@@ -254,6 +254,8 @@ impl World {
                 InboxEvent::Answered(id, result) => {
                     Input::StoreReply(id, result.map_err(CommandFailure::Store))
                 }
+                // The world tells the session itself.
+                InboxEvent::EndedByOperator(_) => Input::EndedByOperator,
                 InboxEvent::Registry(owner, event) => Input::Registry(owner, event),
             };
             self.handle(number, stream, input);

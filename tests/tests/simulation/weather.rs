@@ -4,13 +4,17 @@ use leasehold_client::simulation::StreamEnd as ClientEnd;
 use leasehold_core::{
     contention,
     session::{Input, StreamEnd},
+    view::HolderView,
 };
 
 use crate::{
     coordinator::{Coordinator, State, Up},
     dice::MS,
-    world::{NAMES, World},
+    world::{NAMES, World, name},
 };
+
+/// Longest time until the store has carried out what it was asked for.
+const CARRIED_OUT: u64 = 10_000 * MS;
 
 /// Kind of the faults.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -70,6 +74,7 @@ impl World {
                 self.seen.deaths += 1;
                 self.die(client);
             }
+            (17, _) if self.now / MS % 4 == 2 => self.end_session(number),
             (17, _) => {
                 let of = self.dice.index(NAMES.len());
                 self.force_release(of);
@@ -162,6 +167,31 @@ impl World {
         for stream in streams {
             self.handle(number, stream, input.clone());
         }
+    }
+
+    /// An operator ends a session. The guards of its client learn of it when that is carried out, or a TTL later.
+    fn end_session(&mut self, number: usize) {
+        let sessions = self.coordinators[number].sessions.iter();
+        let mut open = sessions.filter(|(_, served)| served.session.is_some());
+        let Some((&stream, _)) = open.next() else {
+            return;
+        };
+        let Some(client) = self.streams.get(&stream).map(|stream| stream.client) else {
+            return;
+        };
+        self.seen.sessions_ended += 1;
+        let client = self.clients[client].name.clone();
+        for (index, text) in NAMES.iter().enumerate() {
+            for holder in self.view(&name(text)).holders {
+                if let HolderView::Ours(hold) = holder
+                    && hold.client_name.as_str() == client
+                {
+                    let token = (index, hold.token.get());
+                    self.forced.insert(token, self.now + CARRIED_OUT);
+                }
+            }
+        }
+        self.handle(number, stream, Input::EndedByOperator);
     }
 
     /// The store is slow for a while. Often it fails after that, so that what came late is all that stands.

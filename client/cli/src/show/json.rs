@@ -9,7 +9,9 @@ use std::{
 };
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use leasehold_client::{FencingToken, ForceReleased, Holder, LockMode, LockView, Waiter};
+use leasehold_client::{
+    FencingToken, ForceReleased, Holder, LockMode, LockView, SessionEnded, SessionView, Waiter,
+};
 use serde::{Serialize, Serializer};
 
 /// 64-bit integer, which proto3 writes as a string: a program that reads numbers as floating-point would round it.
@@ -129,6 +131,27 @@ document!(waiter: Waiter {
     "permits": waiter.permits,
     "actor": waiter.actor.map(Wide),
     "number": waiter.number.map(Wide),
+});
+
+document!(session: SessionView {
+    "sessionId": session.session_id,
+    "clientName": session.client_name,
+    "peer": session.peer,
+    "coordinator": session.coordinator,
+    "ttl": duration(session.ttl),
+    "openedAt": session.opened_at.map(time),
+    "sinceHeartbeat": duration(session.since_heartbeat),
+    "holdCount": session.hold_count,
+    "waiterCount": session.waiter_count,
+    "metadata": session.metadata.iter().collect::<BTreeMap<_, _>>(),
+    "identity": session.identity,
+});
+
+document!(answer: SessionEnded {
+    "ended": answer.ended,
+    "sessionCount": answer.session_count,
+    "holdCount": answer.hold_count,
+    "waiterCount": answer.waiter_count,
 });
 
 document!(answer: ForceReleased {

@@ -272,3 +272,41 @@ async fn a_lock_closed_by_an_unclean_end_is_shown() {
     assert_eq!(locks[1]["permitsTaken"], 2);
     assert!(locks[1]["closedFor"].is_string(), "{locks}");
 }
+
+#[tokio::test]
+async fn sessions_are_listed_and_ended() {
+    let coordinator = Coordinator::in_process();
+    let endpoint = coordinator.endpoint();
+    assert_eq!(stdout(&output(&endpoint, &["sessions"])), "no sessions\n");
+    let client = Client::builder().client_name("worker");
+    let client = client.connect(&endpoint).await.unwrap();
+    let guard = client.lock("orders/1").await.unwrap();
+    let listed = json(&endpoint, &["sessions"]);
+    assert_eq!(listed[0]["clientName"], "worker");
+    assert_eq!(listed[0]["holdCount"], 1);
+    let id = listed[0]["sessionId"].as_str().unwrap();
+    let table = stdout(&output(&endpoint, &["sessions"]));
+    let lines: Vec<_> = table.lines().collect();
+    assert!(lines[0].starts_with("SESSION "), "{table}");
+    assert!(
+        lines[1].starts_with(&format!("{id}  worker  127.0.0.1:")),
+        "{table}"
+    );
+
+    for mistake in [
+        &["sessions", "end"][..],
+        &["sessions", id],
+        &["sessions", "end", "x"],
+    ] {
+        let refused = output(&endpoint, mistake);
+        assert_eq!(refused.status.code(), Some(64), "{}", stderr(&refused));
+    }
+    let ended = stdout(&output(&endpoint, &["sessions", "end", id]));
+    assert_eq!(ended, "ended the session: 1 held, 0 waiting\n");
+    let lost = guard.lost().await;
+    assert_eq!(lost, LostReason::Forced);
+    let ended = json(&endpoint, &["sessions", "end", id]);
+    assert_eq!(ended["ended"], false);
+    let text = stdout(&output(&endpoint, &["sessions", "end", id]));
+    assert_eq!(text, "there is no such session; nothing was ended\n");
+}

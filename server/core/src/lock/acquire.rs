@@ -40,7 +40,7 @@ impl LockState {
         // It may wait at a coordinator that counts as dead; no owner id both holds and waits.
         self.queue.leave(&acquire.owner);
         let here = step.caller.coordinator.clone();
-        let token = self.grant(step, acquire, &here, limit, false);
+        let token = self.grant(step, acquire, &here, limit, None);
         (Reply::Granted { token }, handed_on)
     }
 
@@ -67,7 +67,7 @@ impl LockState {
         let here = &step.caller.coordinator;
         if self.queue.is_empty() && self.holders.taken().fits(acquire.mode) {
             let here = here.clone();
-            let token = self.grant(step, acquire, &here, limit, false);
+            let token = self.grant(step, acquire, &here, limit, None);
             return alone(Reply::Granted { token });
         }
         let is_new = !self.queue.contains(&acquire.owner);

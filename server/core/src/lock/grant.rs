@@ -7,7 +7,7 @@ use super::{
 use crate::{
     command::{Acquire, CLAIM_TIME, GRANTS_AT_ONCE, Handed},
     hold::Hold,
-    id::{CoordinatorId, FencingToken},
+    id::{CoordinatorId, FencingToken, Predecessors},
     mode::{Limit, Mode, Taken},
     queue::Waiter,
     watch::Change,
@@ -44,10 +44,11 @@ impl LockState {
             let Waiter {
                 acquire,
                 coordinator,
+                predecessors,
                 ..
             } = next.clone();
             self.queue.leave(&acquire.owner);
-            let token = self.grant(step, &acquire, &coordinator, limit, true);
+            let token = self.grant(step, &acquire, &coordinator, limit, Some(predecessors));
             handed_on.to.push(Handed {
                 owner: acquire.owner,
                 token,
@@ -58,14 +59,15 @@ impl LockState {
         handed_on
     }
 
-    /// Grants the lock to an acquire that fits. `limit` is the one in force, if it takes permits.
+    /// Grants the lock to an acquire that fits, or to a waiter with these predecessors. `limit` is the one in force, if it takes
+    /// permits.
     pub(super) fn grant(
         &mut self,
         step: &mut Step<'_>,
         acquire: &Acquire,
         coordinator: &CoordinatorId,
         limit: Option<Limit>,
-        fresh: bool,
+        waiter: Option<Predecessors>,
     ) -> FencingToken {
         let token = self.mint(step);
         let confirmed = *coordinator == step.caller.coordinator;
@@ -77,6 +79,8 @@ impl LockState {
         let hold = Hold {
             owner: acquire.owner,
             session: acquire.session,
+            fresh: waiter.is_some(),
+            predecessors: waiter.unwrap_or_default(),
             actor: acquire.actor,
             client_name: acquire.client_name.clone(),
             mode: match (acquire.mode, limit) {
@@ -90,7 +94,6 @@ impl LockState {
             lock_delay: acquire.lock_delay,
             max_hold: acquire.max_hold,
             confirmed,
-            fresh,
             value: acquire.value.clone(),
             ends_at: step.now.after(lasts),
         };

@@ -5,7 +5,7 @@ use super::{
     step::{HandedOn, Step, alone, over},
 };
 use crate::{
-    command::{Loss, Reply, Resume, ResumedTerms},
+    command::{Loss, Reply, Resume, ResumedTerms, ResumedWaiter},
     hold::Hold,
     id::OwnerId,
     replaced::Void,
@@ -84,6 +84,7 @@ impl LockState {
         let hold = Hold {
             owner: resume.next,
             session: Some(resume.session),
+            predecessors: hold.predecessors.resumed(hold.session, resume.session),
             client_name: resume.client_name.clone(),
             count,
             coordinator: step.caller.coordinator.clone(),
@@ -113,7 +114,10 @@ impl LockState {
         owner: &OwnerId,
     ) -> (Reply, HandedOn) {
         let here = &step.caller.coordinator;
-        self.queue.take_over(owner, here, step.now, |acquire| {
+        self.queue.take_over(owner, here, step.now, |waiter| {
+            let acquire = &mut waiter.acquire;
+            let last = acquire.session;
+            waiter.predecessors = waiter.predecessors.resumed(last, resume.session);
             acquire.owner = resume.next;
             acquire.session = Some(resume.session);
             acquire.client_name = resume.client_name.clone();
@@ -132,7 +136,10 @@ impl LockState {
             return (Reply::Lost(self.gone()), handed_on);
         };
         let reply = Reply::ResumedWait {
-            acquire: Box::new(waiter.acquire.clone()),
+            waiter: Box::new(ResumedWaiter {
+                acquire: waiter.acquire.clone(),
+                predecessors: waiter.predecessors.clone(),
+            }),
             position: self.queue.position(&resume.next).unwrap_or(0),
             expires_in: self.expires_in(step.now),
         };
@@ -156,6 +163,7 @@ fn resumed(hold: &Hold, now: StoreTime) -> Reply {
         terms: Box::new(ResumedTerms {
             lock_delay: hold.lock_delay,
             ends_in: hold.ends_in(now),
+            predecessors: hold.predecessors.clone(),
         }),
     }
 }

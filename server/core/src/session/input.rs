@@ -50,6 +50,8 @@ pub enum Input {
     Draining(Duration),
     /// The coordinator stops: the session ends now and leaves its locks to expire.
     Stopping,
+    /// An operator has ended the session, or one from which it has resumed something.
+    EndedByOperator,
 }
 
 /// Reason why a command has no answer.

@@ -5,7 +5,7 @@ use super::{
     Resumption, Session, State, StreamEnd,
     acquire::Acquire,
     effects::Purpose,
-    output::{LostLock, LostWhy, Note},
+    output::{LostLock, LostWhy, Note, Refused},
     resuming::{Progress, Settled, TakenOver},
 };
 use crate::{
@@ -198,6 +198,7 @@ impl Session {
         }
         self.tenure.forget_heartbeats();
         let until = now.after(self.effects.store_timeout() * 2);
+        let request = Some(request);
         self.state = State::Closing { request, until };
         for claim in self.tenure.take_holds() {
             let purpose = Purpose::CloseRelease(claim.clone());
@@ -212,10 +213,52 @@ impl Session {
         }
     }
 
+    /// Ends it because an operator says so. Tells the client, and ends what it has by force: by their tokens, so that this also
+    /// ends holds that another stream has resumed.
+    pub(super) fn end_by_operator(&mut self, context: &mut Context<'_>) {
+        let now = context.now;
+        let is_open = match self.state {
+            // It ends by itself in a moment.
+            State::Closing { .. } | State::Ended => return,
+            State::Resuming(_) => {
+                let refused = Some(Refused::EndedByOperator);
+                self.effects.push(Output::EndStream(refused));
+                return self.terminate(context);
+            }
+            State::NotOpened { .. } => return self.terminate(context),
+            State::Open => true,
+            State::Detached { .. } | State::Lingering { .. } => false,
+        };
+        let acquires = self.acquires.iter().filter(|_| is_open);
+        let waits = acquires.map(|(request, wanted)| (request, wanted.locks.first().name.clone()));
+        let waits: Vec<_> = waits.collect();
+        self.drop_commands(false, context);
+        for claim in self.tenure.take_revoked() {
+            self.effects.clean_up(claim, End::Unclean, None, now);
+        }
+        self.tenure.forget_heartbeats();
+        self.tenure.force_all(is_open, &mut self.effects);
+        for (request, name) in waits {
+            let refused = Response::Refused(Refused::ForcedOut(name));
+            self.effects.send(request, refused);
+        }
+        if is_open {
+            let refused = Some(Refused::EndedByOperator);
+            self.effects.push(Output::EndStream(refused));
+            self.effects.push(Output::Detached);
+            self.effects.note(Note::NothingToRenew);
+        }
+        let until = now.after(self.effects.store_timeout() * 2);
+        let request = None;
+        self.state = State::Closing { request, until };
+    }
+
     /// Answers that everything was given back. The client was told that it lost what was revoked, but perhaps has not heard it.
-    pub(super) fn closed(&mut self, request: RequestId, context: &mut Context<'_>) {
-        self.effects.send(request, Response::Closed);
-        self.effects.push(Output::EndStream(None));
+    pub(super) fn closed(&mut self, request: Option<RequestId>, context: &mut Context<'_>) {
+        if let Some(request) = request {
+            self.effects.send(request, Response::Closed);
+            self.effects.push(Output::EndStream(None));
+        }
         self.drop_commands(false, context);
         self.linger(self.tenure.has_revoked(), context);
     }

@@ -136,9 +136,10 @@ enum State {
         /// Time at which to set the keys; `None` if they are set.
         shorten_at: Option<Moment>,
     },
-    /// It gives everything back, and answers this request when that is done or the time is over.
+    /// It gives everything back, until that is done or the time is over, and then answers this request. Without one, an operator
+    /// has ended it.
     Closing {
-        request: RequestId,
+        request: Option<RequestId>,
         until: Moment,
     },
     /// It could not be opened. The client may resume elsewhere what this may have come to: that is left until then.
@@ -354,6 +355,7 @@ impl Session {
                 self.effects.send(0, Response::Draining(deadline));
             }
             Input::Stopping => self.stop(context),
+            Input::EndedByOperator => self.end_by_operator(context),
             Input::Request(..) | Input::StreamEnded(_) | Input::Draining(_) => {}
         }
         match self.state {

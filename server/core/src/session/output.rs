@@ -7,7 +7,7 @@ use crate::{
     command::{Acquire, CLAIM_TIME, End, Loss, Op, PLACES_KEPT},
     deadlock::Deadlock,
     failure::StoreError,
-    id::{Actor, FencingToken, OwnerId},
+    id::{Actor, FencingToken, OwnerId, Predecessors},
     mode::Limit,
     name::LockName,
     time::Moment,
@@ -40,6 +40,8 @@ pub enum Output {
     Cleanup(PendingCleanup),
     /// Tells whoever has this owner id at this coordinator that another stream resumed it.
     TellMoved(OwnerId),
+    /// It has resumed something from these sessions: who ends one of them ends it too.
+    Succeeds(Predecessors),
     /// Sends an answer; those under request id 0 were not asked for.
     Send(RequestId, Response),
     /// Ends the stream after what was sent.
@@ -344,6 +346,8 @@ pub enum Refused {
     },
     /// The coordinator stopped.
     Stopped,
+    /// An operator has ended the session.
+    EndedByOperator,
 }
 
 /// Effect of a request that was refused for want of room.

@@ -17,9 +17,9 @@ use super::{
     renewal::RETRY,
 };
 use crate::{
-    command::{Acquire, End, Loss, Op, Reply, Resume, ResumedTerms, Stamped},
+    command::{Acquire, End, Loss, Op, Reply, Resume, ResumedTerms, ResumedWaiter, Stamped},
     failure::StoreError,
-    id::{Actor, OwnerId, SessionId},
+    id::{Actor, OwnerId, Predecessors, SessionId},
     mode::Mode,
     time::Moment,
 };
@@ -201,8 +201,9 @@ impl Resuming {
                     let ResumedTerms {
                         lock_delay,
                         ends_in,
+                        predecessors,
                     } = *terms;
-                    self.moved(&attempt.resumption, step);
+                    self.moved(&attempt.resumption, predecessors, step);
                     step.effects.register(claim.owner, Interest::Held);
                     let grant = Grant {
                         claim: Claim {
@@ -221,11 +222,15 @@ impl Resuming {
                     return self.settled.push((attempt.resumption, held));
                 }
                 Reply::ResumedWait {
-                    acquire,
+                    waiter,
                     position,
                     expires_in,
                 } => {
-                    self.moved(&attempt.resumption, step);
+                    let ResumedWaiter {
+                        acquire,
+                        predecessors,
+                    } = *waiter;
+                    self.moved(&attempt.resumption, predecessors, step);
                     let deadline = match attempt.resumption.what {
                         Resumed::Wait {
                             wait: Wait::For(wait),
@@ -233,7 +238,7 @@ impl Resuming {
                         } => Some(step.now.after(wait)),
                         _ => None,
                     };
-                    let acquire: Arc<Acquire> = Arc::from(acquire);
+                    let acquire = Arc::new(acquire);
                     step.effects.push(Output::TrackWait(TrackedWait {
                         name: attempt.resumption.name.clone(),
                         acquire: Arc::clone(&acquire),
@@ -262,8 +267,11 @@ impl Resuming {
     }
 
     /// It is ours: whoever had it here is told that it has moved.
-    fn moved(&self, resumption: &Resumption, step: &mut Step<'_>) {
+    fn moved(&self, resumption: &Resumption, predecessors: Predecessors, step: &mut Step<'_>) {
         step.effects.note(Note::Resumed);
+        if predecessors.iter().next().is_some() {
+            step.effects.push(Output::Succeeds(predecessors));
+        }
         for before in resumption.from.iter().filter(|id| **id != resumption.next) {
             step.effects.push(Output::TellMoved(*before));
         }

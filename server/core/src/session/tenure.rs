@@ -12,7 +12,7 @@ use super::{
     revoked::Revoked,
 };
 use crate::{
-    command::{End, Loss, Op, Reply, Stamped},
+    command::{End, Loss, One, Op, Reply, Stamped},
     failure::StoreError,
     id::{Actor, OwnerId},
     lease::Lease,
@@ -527,6 +527,23 @@ impl Tenure {
     /// Removes the holds.
     pub(super) fn take_holds(&mut self) -> impl Iterator<Item = Claim> + use<> {
         self.holds.take_all().map(|hold| hold.grant.claim)
+    }
+
+    /// Removes all holds, and ends them in the store by force. Tells the client, if it has a stream.
+    pub(super) fn force_all(&mut self, tells: bool, effects: &mut Effects) {
+        let mut locks = Vec::new();
+        for hold in self.holds.take_all() {
+            let Grant { claim, token, .. } = hold.grant;
+            let why = LostWhy::Store(Loss::Forced);
+            effects.note(Note::Lost(why));
+            let (name, owner) = (claim.name.clone(), claim.owner);
+            let op = Op::ForceReleaseOne(One::Holder(token));
+            effects.store(Purpose::CloseRelease(claim), name.clone(), op);
+            locks.push(LostLock { name, owner, why });
+        }
+        if tells && !locks.is_empty() {
+            effects.send(0, Response::Lost(locks));
+        }
     }
 
     /// Removes the holds that were revoked.

@@ -117,14 +117,14 @@ fn compare(world: &mut World, steps: &[Step]) -> TestCaseResult {
         let before = model.clone();
         let grants = model.enter(&event, &world.asked);
         record.enter(&event, &grants);
-        if let (Deed::Resume(resumption), Reply::ResumedWait { acquire, .. }) =
+        if let (Deed::Resume(resumption), Reply::ResumedWait { waiter, .. }) =
             (event.deed, &event.reply)
         {
             let Op::Acquire(due) = world.op(Deed::Acquire(resumption.next, true)) else {
                 panic!("it is an acquire")
             };
             prop_assert_eq!(
-                &**acquire,
+                &waiter.acquire,
                 &Acquire {
                     again: false,
                     ..due

@@ -4,7 +4,7 @@ use std::{collections::HashMap, time::Duration};
 
 use leasehold_core::{
     command::{CLAIM_TIME, End, Loss, One, Reply, ResumedTerms},
-    id::FencingToken,
+    id::{FencingToken, Predecessors},
     mode::{Mode, Permits},
     name::ClientName,
     time::StoreTime,
@@ -365,6 +365,11 @@ impl Ledger {
                                 terms: Box::new(ResumedTerms {
                                     lock_delay: asked[owner.0].ask.lock_delay,
                                     ends_in: None,
+                                    // `resuming` sees to those.
+                                    predecessors: match reply {
+                                        Reply::Resumed { terms, .. } => terms.predecessors.clone(),
+                                        _ => Predecessors::default(),
+                                    },
                                 }),
                             }
                         } else {

@@ -4,6 +4,7 @@ use std::{collections::HashSet, time::Duration};
 
 use leasehold_core::{
     command::{End, Loss, REFRESH_INTERVAL, Reply},
+    id::{MOST_PREDECESSORS, Predecessors, SessionId},
     view::{HolderView, NameView},
 };
 use proptest::prelude::*;
@@ -15,6 +16,14 @@ use crate::{
     steps::{Ask, COORDINATORS, LONGEST, NAMES, a_mode, steps},
     world::{TOKEN_MEMORY, World, coordinator},
 };
+
+/// Returns whether the session that had it before a resume is the latest predecessor after it, unless the resume was repeated.
+fn succeeds(resumption: Resumption, was: Option<SessionId>, predecessors: &Predecessors) -> bool {
+    let next = resumption.next.session();
+    let count = predecessors.iter().count();
+    let is_first = || predecessors.iter().next() == was;
+    count <= MOST_PREDECESSORS && (was.is_none_or(|was| was == next) || is_first())
+}
 
 proptest! {
     #![proptest_config(config())]
@@ -30,21 +39,26 @@ proptest! {
             let Deed::Resume(resumption) = event.deed else { continue };
             let before = &before[event.name];
             match &event.reply {
-                Reply::Resumed { token, .. } if before.holders.iter().any(|h| token_of(h) == token.get()) => {
+                Reply::Resumed { token, terms, .. } if before.holders.iter().any(|h| token_of(h) == token.get()) => {
                     prop_assert!(event.handed.is_empty(), "{event:#?}");
                     prop_assert_eq!(but_streams(&event.after), but_streams(before), "{:#?}", event);
                     let resumed = event.after.holders.iter().find(|h| token_of(h) == token.get());
                     let Some(HolderView::Ours(hold)) = resumed else { panic!("{event:#?}") };
                     prop_assert_eq!(hold.session, Some(resumption.next.session()));
+                    let was = before.holders.iter().find(|h| token_of(h) == token.get());
+                    let Some(HolderView::Ours(was)) = was else { panic!("{event:#?}") };
+                    prop_assert!(succeeds(resumption, was.session, &terms.predecessors), "{event:#?}");
                     prop_assert_eq!(&hold.coordinator, &coordinator(event.by));
                     prop_assert_eq!(hold.expires_in, world.asked[resumption.next.0].ask.ttl);
                 }
-                Reply::ResumedWait { position, .. } => {
+                Reply::ResumedWait { position, waiter: resumed, .. } => {
                     let waits = |view: &NameView| view.waiters.iter().map(|w| (w.since, w.mode)).collect::<Vec<_>>();
                     let (was, mut is) = (waits(before), waits(&event.after));
                     let place = usize::try_from(*position).unwrap() - 1;
                     let waiter = &event.after.waiters[place];
                     prop_assert_eq!(waiter.session, Some(resumption.next.session()));
+                    let waited = before.waiters.iter().find(|w| w.number == waiter.number).unwrap();
+                    prop_assert!(succeeds(resumption, waited.session, &resumed.predecessors), "{event:#?}");
                     // Those that are left are those that were, in their order.
                     for waiter in was.iter().rev() {
                         if is.last() == Some(waiter) {

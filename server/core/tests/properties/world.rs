@@ -422,7 +422,8 @@ impl World {
                 self.granted.entry(name).or_default().push(next);
                 self.see(by, *token);
             }
-            Reply::ResumedWait { acquire, .. } => {
+            Reply::ResumedWait { waiter, .. } => {
+                let acquire = &waiter.acquire;
                 (asked.ask.mode, asked.ask.lock_delay) = (acquire.mode, acquire.lock_delay);
                 asked.actor = acquire.actor;
             }

@@ -24,7 +24,7 @@ local is_known = is_of(found, holder)
 local is_next = holder == next
 if is_next and is_known then
   local _, _, coordinator, of = read_details(found)
-  is_next = coordinator == me and of == session
+  is_next = coordinator == me and of:sub(1, 16) == session
 end
 if not is_next then
   if is_replaced(next) then return answer(REPLACED) end
@@ -37,7 +37,7 @@ if not is_next then
 end
 if not is_known then return answer(MISSING) end
 
-local _, delay, coordinator, _, extras, former, value = read_details(found)
+local _, delay, coordinator, sessions, extras, former, value = read_details(found)
 local left = call('PTTL', lock)
 if delay > 0 and left >= 0 and left <= delay then return answer(EXPIRED) end
 local full = is_full()
@@ -45,9 +45,13 @@ local full = is_full()
 -- keeps the old client name if the new one is longer, and remembers no owner ids: those only tell a coordinator that still
 -- believes in one of them that the hold was resumed.
 if full and #client > #former then client = former end
+-- The session, and up to three that it was resumed from: see resume.lua.
+if sessions:sub(1, 16) ~= session then
+  sessions = (session .. sessions):sub(1, full and math.max(#sessions, 16) or 64)
+end
 call('PEXPIRE', record, memory_of(token_of(found), memory))
 if not is_next and (times > 1 or extras ~= '') then extras = with_times(extras, times) end
-found = found:sub(1, 16) .. next .. pack('>c1I8I2c0Bc0Bc0I2c0', 'c', delay, #me, me, #session, session, #extras, extras,
+found = found:sub(1, 16) .. next .. pack('>c1I8I2c0Bc0Bc0I2c0', 'c', delay, #me, me, #sessions, sessions, #extras, extras,
   #client, client) .. found:sub(value)
 call('SET', lock, next, 'PX', ttl + delay)
 call('SET', record, found, 'KEEPTTL')

@@ -73,6 +73,8 @@ labels! {
         Agree = "agree",
         /// `blocked.lua`: exchanges blocked waits for the detector of deadlocks.
         Blocked = "blocked",
+        /// `ended_sessions.lua`: marks sessions that operators end.
+        EndedSessions = "ended_sessions",
         /// The command `SCAN`: lists the locks.
         Scan = "scan",
         /// The command `WAIT`: waits for acknowledgements of replicas.

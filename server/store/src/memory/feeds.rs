@@ -7,6 +7,7 @@ use std::{
 
 use leasehold_core::{
     command::{Command, Executed, Op},
+    ended::EndedSessions,
     id::FeedId,
     table::LockTable,
     time::StoreTime,
@@ -26,6 +27,7 @@ pub(super) struct Shelf(Mutex<Contents>);
 #[derive(Debug, Default)]
 pub(super) struct Contents {
     pub(super) table: LockTable,
+    pub(super) ended: EndedSessions,
     feeds: Vec<Follower>,
 }
 

@@ -9,6 +9,7 @@ use futures_util::future::{BoxFuture, ready};
 use leasehold_core::{
     command::Command,
     deadlock::Publication,
+    ended::EndChange,
     name::{Invalid, LockName},
     time::{Moment, StoreTime},
 };
@@ -19,7 +20,7 @@ use crate::{
     clock,
     feed::Feed,
     redis::status::LinkStatus as Status,
-    store::{Answer, Exchanged, Listed, LockStore, Observer, Page, Stamped, WakeUp},
+    store::{Answer, EndedSessions, Exchanged, Listed, LockStore, Observer, Page, Stamped, WakeUp},
 };
 
 /// Locks in memory, for one coordinator.
@@ -92,6 +93,12 @@ impl LockStore for MemoryStore {
     fn exchange(&self, mine: Arc<Publication>) -> BoxFuture<'_, Exchanged> {
         // There is no other coordinator.
         Box::pin(ready(Ok(vec![mine])))
+    }
+
+    fn ended_sessions(&self, change: Option<EndChange>) -> BoxFuture<'_, EndedSessions> {
+        let now = self.now(clock::now());
+        let marks = self.shelf.lock().ended.change(change, now);
+        Box::pin(ready(Ok(marks)))
     }
 
     fn check_name(&self, _name: &LockName) -> Result<(), Invalid> {

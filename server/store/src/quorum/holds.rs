@@ -7,7 +7,7 @@ use std::{sync::Arc, time::Duration};
 use leasehold_core::{
     command::{Caller, End, Loss, Reply, Resume, ResumedTerms, Stamped},
     failure::StoreError,
-    id::OwnerId,
+    id::{OwnerId, Predecessors},
     name::LockName,
 };
 
@@ -223,6 +223,19 @@ impl Keeping {
         Some(record)
     }
 
+    /// Returns the predecessors on all masters that have answered: a resume that reached a minority is on some of them only.
+    fn predecessors(&self, token: i64) -> Predecessors {
+        let records = self.records.iter().filter(|(of, _)| *of == token);
+        let grants = records.filter_map(|(_, record)| Record::parse(record)?.grant);
+        let mut all = Vec::new();
+        for session in grants.flat_map(|grant| grant.predecessors.iter().collect::<Vec<_>>()) {
+            if !all.contains(&session) {
+                all.push(session);
+            }
+        }
+        Predecessors::new(all)
+    }
+
     fn reply(&self, token: i64) -> Result<Reply, StoreError> {
         if self.former.is_none() {
             return Ok(Reply::Renewed);
@@ -243,6 +256,7 @@ impl Keeping {
                     let ends_at = grant.hold.acquired_at.after(max_hold);
                     self.round.at.until(ends_at)
                 }),
+                predecessors: self.predecessors(token),
             }),
         })
     }

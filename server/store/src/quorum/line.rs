@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 
 use leasehold_core::{
     command::{Acquire, Caller, Resume},
-    id::{OwnerId, WaiterNumber},
+    id::{OwnerId, Predecessors, WaiterNumber},
     time::StoreTime,
     view::WaiterView,
 };
@@ -31,6 +31,8 @@ pub struct Place {
     pub since: StoreTime,
     /// Its number, if it waits.
     pub number: WaiterNumber,
+    /// The sessions that it was resumed from.
+    pub predecessors: Predecessors,
     /// The destination of its answer; `Some` until it has been answered.
     pub answer: Option<Answer>,
 }
@@ -99,6 +101,7 @@ impl Line {
             turn,
             since,
             number,
+            predecessors: Predecessors::default(),
             answer,
         });
     }
@@ -160,6 +163,7 @@ impl Line {
         } = &mut place.turn;
         *of = caller.clone();
         acquire.owner = resume.next;
+        place.predecessors = place.predecessors.resumed(acquire.session, resume.session);
         acquire.session = Some(resume.session);
         acquire.client_name = resume.client_name.clone();
         acquire.ttl = resume.ttl;

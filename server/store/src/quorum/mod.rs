@@ -17,6 +17,7 @@
 //! - `attempt`: one try of an acquire; `undo` and `undoing`: take back a failed one; `waiting`: the queues of acquires; `turns`: carries
 //!   the first of each queue out.
 //! - `holds`: renewals and resumes; `release`, `look`, `list`: the other operations.
+//! - `ended`: marks of sessions that operators have ended.
 //! - `wake`: messages that masters publish.
 //! - `board`: whether enough masters have a vote.
 //! - [`bootstrap`](mod@bootstrap): an operator's declaration that all masters start for the first time.
@@ -31,6 +32,7 @@ pub mod store;
 
 mod attempt;
 mod board;
+mod ended;
 mod holds;
 mod keeper;
 mod list;

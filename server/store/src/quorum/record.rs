@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use leasehold_core::{
-    id::{CoordinatorId, FencingToken, OwnerId, SessionId},
+    id::{CoordinatorId, FencingToken, OwnerId, Predecessors},
     name::{ClientName, Value},
     time::StoreTime,
     view::{HoldEdge, HoldView},
 };
 
-use crate::redis::fields::Extras;
+use crate::redis::fields::{Extras, parse_sessions};
 
 /// Record of a name: its newest token, and the grant, if any.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,6 +27,8 @@ pub struct Grant {
     pub owner: OwnerId,
     /// The hold, without the time left, which only its key has.
     pub hold: HoldView,
+    /// The sessions that it was resumed from.
+    pub predecessors: Predecessors,
 }
 
 impl Record {
@@ -68,11 +70,9 @@ impl Grant {
             count,
             max_hold,
         } = Extras::parse(extras)?;
+        let (session, predecessors) = parse_sessions(session)?;
         let hold = HoldView {
-            session: match session {
-                [] => None,
-                session => Some(SessionId::parse(session)?),
-            },
+            session,
             actor,
             client_name: ClientName::parse(std::str::from_utf8(client_name).ok()?).ok()?,
             mode,
@@ -86,7 +86,11 @@ impl Grant {
             value: Value::parse(value).ok()?,
         };
         let owner = OwnerId::parse(owner)?;
-        Some(Self { owner, hold })
+        Some(Self {
+            owner,
+            hold,
+            predecessors,
+        })
     }
 
     /// Returns its view, if its key has this much time left.

@@ -17,6 +17,7 @@ use redis::{Cmd, ToRedisArgs, Value};
 use crate::measure::Script;
 use crate::redis::{
     encode::{details, millis},
+    ended,
     fields::{Fields, Garbled},
     keys::{Key, Keys, LockKeys},
 };
@@ -140,7 +141,8 @@ impl Operation {
 /// Returns every script, to be loaded.
 pub(super) fn texts() -> Vec<Arc<str>> {
     let all = OPERATIONS.values().chain([&*AGREE, &*BOOTSTRAP]);
-    all.map(|operation| Arc::clone(&operation.text)).collect()
+    let texts = all.map(|operation| Arc::clone(&operation.text));
+    texts.chain([Arc::from(ended::SCRIPT)]).collect()
 }
 
 /// Returns the call of `agree.lua`; `seen` is how long the caller has seen this run of the server.

@@ -7,6 +7,7 @@ use leasehold_core::failure::StoreError;
 use leasehold_core::{
     command::{Caller, Command, End, One, Op, Reply},
     deadlock::Publication,
+    ended::EndChange,
     id::{FencingToken, OwnerId, WaiterNumber},
     mode::Mode,
     name::{Invalid, LockName},
@@ -33,7 +34,9 @@ use crate::{
         link::{Link, LinkOptions, Listening},
         url::QuorumUrl,
     },
-    store::{Answer, Exchanged, Listed, LockStore, Observer, Options, Stamped, WakeUp},
+    store::{
+        Answer, EndedSessions, Exchanged, Listed, LockStore, Observer, Options, Stamped, WakeUp,
+    },
 };
 
 /// Most unprocessed wake-ups; more are dropped, because a refresh finds the same.
@@ -277,6 +280,10 @@ impl LockStore for QuorumStore {
     fn exchange(&self, mine: Arc<Publication>) -> BoxFuture<'_, Exchanged> {
         // A coordinator cannot see the waiters of another one, so it could not confirm that one's publication.
         Box::pin(ready(Ok(vec![mine])))
+    }
+
+    fn ended_sessions(&self, change: Option<EndChange>) -> BoxFuture<'_, EndedSessions> {
+        Box::pin(self.inner.masters.ended_sessions(change))
     }
 
     fn check_name(&self, name: &LockName) -> Result<(), Invalid> {

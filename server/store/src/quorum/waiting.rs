@@ -8,7 +8,7 @@ use std::{
 
 use leasehold_core::failure::StoreError;
 use leasehold_core::{
-    command::{Acquire, Caller, Former, Loss, Reply, Resume},
+    command::{Acquire, Caller, Former, Loss, Reply, Resume, ResumedWaiter},
     id::{OwnerId, WaiterNumber},
     name::LockName,
     view::{EDGES, WaitEdge, WaiterView},
@@ -259,9 +259,12 @@ impl Inner {
         if let Some(former) = place.answer.take() {
             self.tell(name, former, Ok(self.stamp(Reply::Lost(Loss::Resumed))));
         }
-        let acquire = Box::new(place.turn.acquire.clone());
+        let waiter = Box::new(ResumedWaiter {
+            acquire: place.turn.acquire.clone(),
+            predecessors: place.predecessors.clone(),
+        });
         Some(Reply::ResumedWait {
-            acquire,
+            waiter,
             position: place_number(line.position(&resume.next)?),
             expires_in: None,
         })

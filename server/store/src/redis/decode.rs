@@ -1,7 +1,9 @@
 //! Decoder of script replies.
 
 use leasehold_core::{
-    command::{Acquire, Current, Executed, Former, Handed, Loss, Reply, ResumedTerms},
+    command::{
+        Acquire, Current, Executed, Former, Handed, Loss, Reply, ResumedTerms, ResumedWaiter,
+    },
     id::{FencingToken, OwnerId},
     time::StoreTime,
     view::{HoldEdge, HoldView, HolderView, NameEdges, NameView, WaitEdge, WaiterView},
@@ -135,6 +137,7 @@ fn long_answer(mut fields: Fields, at: StoreTime) -> Decoded<Reply> {
                 ..
             } = fields.extras()?;
             let (lock_delay, granted_at) = (fields.time_left()?, fields.time()?);
+            let (_, predecessors) = fields.sessions()?;
             Reply::Resumed {
                 token,
                 mode,
@@ -142,11 +145,12 @@ fn long_answer(mut fields: Fields, at: StoreTime) -> Decoded<Reply> {
                 terms: Box::new(ResumedTerms {
                     lock_delay,
                     ends_in: max_hold.map(|max_hold| at.until(granted_at.after(max_hold))),
+                    predecessors,
                 }),
             }
         }
         10 => Reply::ResumedWait {
-            acquire: Box::new(resumed_acquire(&mut fields)?),
+            waiter: Box::new(resumed_waiter(&mut fields)?),
             position: fields.count()?,
             expires_in: fields.expiry()?,
         },
@@ -171,16 +175,16 @@ fn handed(fields: &mut Fields) -> Decoded<(Vec<Handed>, bool)> {
     Ok((handed, list.left() > 0))
 }
 
-/// Decodes the acquire of a resumed waiter.
-fn resumed_acquire(fields: &mut Fields) -> Decoded<Acquire> {
-    let (owner, session) = (fields.owner()?, fields.session()?);
+/// Decodes a resumed waiter.
+fn resumed_waiter(fields: &mut Fields) -> Decoded<ResumedWaiter> {
+    let (owner, (session, predecessors)) = (fields.owner()?, fields.sessions()?);
     let Extras {
         mode,
         actor,
         max_hold,
         ..
     } = fields.extras()?;
-    Ok(Acquire {
+    let acquire = Acquire {
         owner,
         session,
         actor,
@@ -192,6 +196,10 @@ fn resumed_acquire(fields: &mut Fields) -> Decoded<Acquire> {
         value: fields.value()?,
         wait: true,
         again: false,
+    };
+    Ok(ResumedWaiter {
+        acquire,
+        predecessors,
     })
 }
 

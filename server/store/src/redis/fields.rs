@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold_core::{
-    id::{Actor, CoordinatorId, FencingToken, OwnerId, SessionId, WaiterNumber},
+    id::{Actor, CoordinatorId, FencingToken, OwnerId, Predecessors, SessionId, WaiterNumber},
     mode::{Limit, Mode, Permits},
     name::{ClientName, Value as LockValue},
     time::StoreTime,
@@ -72,6 +72,16 @@ impl Extras {
             max_hold: (max_hold > 0).then(|| Duration::from_millis(max_hold)),
         })
     }
+}
+
+/// Parses the session of a hold or waiter, and those that it was resumed from: see `lua/hold.lua`.
+pub(crate) fn parse_sessions(bytes: &[u8]) -> Option<(Option<SessionId>, Predecessors)> {
+    if !bytes.len().is_multiple_of(16) {
+        return None;
+    }
+    let mut sessions = bytes.chunks_exact(16).filter_map(SessionId::parse);
+    let session = sessions.next();
+    Some((session, Predecessors::new(sessions)))
 }
 
 /// Elements of an array, one after the other.
@@ -195,13 +205,12 @@ impl Fields {
     }
 
     pub(super) fn session(&mut self) -> Decoded<Option<SessionId>> {
-        let bytes = self.bytes()?;
-        match bytes.len() {
-            0 => Ok(None),
-            _ => SessionId::parse(&bytes)
-                .map(Some)
-                .ok_or(Garbled::Shape("session")),
-        }
+        Ok(self.sessions()?.0)
+    }
+
+    /// Reads a session, and those that it was resumed from.
+    pub(super) fn sessions(&mut self) -> Decoded<(Option<SessionId>, Predecessors)> {
+        parse_sessions(&self.bytes()?).ok_or(Garbled::Shape("session"))
     }
 
     /// Reads milliseconds, 0 without an expiry.

@@ -118,9 +118,9 @@ impl Keys {
         format!("{OURS}blocked-waits:{}", self.prefix)
     }
 
-    /// Returns the hash slot of that key.
-    pub fn blocked_slot(&self) -> u16 {
-        slot_of(self.blocked().as_bytes())
+    /// Returns the key of the marks of ended sessions.
+    pub fn ended_sessions(&self) -> String {
+        format!("{OURS}ended-sessions:{}", self.prefix)
     }
 
     /// Returns the key of the coordinators' agreement at each of several independent masters.

@@ -30,6 +30,7 @@ use super::{
     blocked,
     decode::decode,
     encode::{LockScript, encode},
+    ended,
     errors::{call_error, link_error, server_error},
     keys::LockKeys,
     link::{ConnectionId, Link, LinkOptions},
@@ -89,7 +90,11 @@ impl Lanes {
             LinkOptions {
                 connections: options.connections,
                 command_timeout: options.timeout,
-                scripts: vec![script.text(), Arc::from(blocked::SCRIPT)],
+                scripts: vec![
+                    script.text(),
+                    Arc::from(blocked::SCRIPT),
+                    Arc::from(ended::SCRIPT),
+                ],
                 ..LinkOptions::default()
             },
         );

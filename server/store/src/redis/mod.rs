@@ -4,6 +4,7 @@
 //! - [`keys`]: makes all key strings.
 //! - [`encode`] and [`decode`]: make script calls of commands, and answers of replies (of `fields`). The scripts are in `lua/`.
 //! - [`blocked`]: exchange of blocked waits between coordinators, for the detector of deadlocks.
+//! - [`ended`]: marks of sessions that operators have ended.
 //! - `lanes`: coalesces commands into few calls.
 //! - `acknowledge`: waits for acknowledgements of replicas; `pending` has the answers that wait for that.
 //! - `feed` and `telling`: the feed of changes that scripts publish, and its decoder.
@@ -15,6 +16,7 @@
 pub mod blocked;
 pub mod decode;
 pub mod encode;
+pub mod ended;
 pub mod keys;
 pub mod link;
 pub mod status;

@@ -6,6 +6,7 @@ use futures_util::future::BoxFuture;
 use leasehold_core::{
     command::Command,
     deadlock::Publication,
+    ended::EndChange,
     name::{Invalid, LockName},
 };
 use tokio::sync::{mpsc, watch};
@@ -15,8 +16,8 @@ use super::{
     call::{call, scan},
     cluster::{self, Common, keeper, router::Router},
     encode::LockScript,
-    feed,
-    keys::{Keys, wake_channel},
+    ended, feed,
+    keys::{Keys, slot_of, wake_channel},
     lanes::{Lanes, SharedObserver},
     link::Listening,
     place::Place,
@@ -28,7 +29,7 @@ use super::{
 use crate::{
     feed::Feed,
     measure::{Meter, Script},
-    store::{Answer, Exchanged, Listed, LockStore, Observer, Options, Page, WakeUp},
+    store::{Answer, EndedSessions, Exchanged, Listed, LockStore, Observer, Options, Page, WakeUp},
 };
 
 /// Most unprocessed wake-ups; more are dropped, because a refresh finds the same.
@@ -146,11 +147,28 @@ impl LockStore for RedisStore {
         let send = async |command| match &self.servers {
             Servers::One(lanes) => call(lanes.measured_link(), Script::Blocked, command).await,
             Servers::Cluster(router) => {
-                let asked = router.execute(self.keys.blocked_slot(), command);
+                let asked = router.execute(slot_of(self.keys.blocked().as_bytes()), command);
                 self.meter.measure(Script::Blocked, asked).await
             }
         };
         Box::pin(async move { self.board.exchange(&self.keys.blocked(), mine, send).await })
+    }
+
+    fn ended_sessions(&self, change: Option<EndChange>) -> BoxFuture<'_, EndedSessions> {
+        let key = self.keys.ended_sessions();
+        let command = ended::command(&key, change);
+        Box::pin(async move {
+            let reply = match &self.servers {
+                Servers::One(lanes) => {
+                    call(lanes.measured_link(), Script::EndedSessions, command).await?
+                }
+                Servers::Cluster(router) => {
+                    let asked = router.execute(slot_of(key.as_bytes()), command);
+                    self.meter.measure(Script::EndedSessions, asked).await?
+                }
+            };
+            ended::decode(reply)
+        })
     }
 
     fn check_name(&self, name: &LockName) -> Result<(), Invalid> {

@@ -1,6 +1,7 @@
 //! The cases.
 
 mod elections;
+mod ends;
 mod locks;
 mod modes;
 mod operators;
@@ -44,6 +45,10 @@ pub(crate) async fn all(site: &Site) -> usize {
         operators::take_a_lock_away,
         operators::take_one_hold_away,
         operators::end_one_wait,
+        ends::of_a_session_at_another_coordinator,
+        ends::of_what_no_session_has,
+        ends::of_a_session_that_was_resumed,
+        ends::of_a_session_that_is_resuming,
         operators::check_tokens,
         operators::watch,
         elections::elect_one_after_the_other,

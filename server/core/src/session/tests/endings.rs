@@ -6,8 +6,8 @@ use super::scene::*;
 use crate::{
     command::{End, Loss, Op, Reply},
     session::{
-        AcquireRequest, Closer, Input, Interest, NotGranted, Note, Phase, Refused, RegistryEvent,
-        Request, RequestId, Response, StreamEnd, Wait,
+        AcquireRequest, Closer, Input, Interest, LostWhy, NotGranted, Note, Phase, Refused,
+        RegistryEvent, Request, RequestId, Response, StreamEnd, Wait,
     },
 };
 
@@ -439,4 +439,86 @@ fn a_release_that_is_under_way_goes_on_as_one_when_the_session_ends() {
         (scene.cleanups[0].owner, scene.cleanups[0].end),
         (owner, End::Clean)
     );
+}
+
+#[test]
+fn an_operator_ends_a_session_with_all_that_it_has_and_its_client_is_told() {
+    let mut scene = scene(GRACE);
+    let held = scene.hold(2, acquire("a"))[0];
+    scene.other_takes("b");
+    scene.queue(3, acquire("b"));
+    scene.ask(4, Request::Acquire(acquire("c")));
+    scene.handle(Input::EndedByOperator);
+    let said = scene.said();
+    let [
+        (0, Response::Lost(lost)),
+        (3, Response::Refused(Refused::ForcedOut(waited))),
+        (4, Response::Refused(Refused::ForcedOut(asked))),
+    ] = &said[..]
+    else {
+        panic!("{said:?}");
+    };
+    assert_eq!(lost.len(), 1);
+    assert_eq!(
+        (lost[0].owner, lost[0].why),
+        (held, LostWhy::Store(Loss::Forced))
+    );
+    assert_eq!((waited, asked), (&name("b"), &name("c")));
+    assert_eq!(scene.ended_stream, Some(Some(Refused::EndedByOperator)));
+    assert_eq!(scene.session.phase(), Phase::Closing);
+    // What waits, and what is on its way, ends in the background.
+    assert_eq!(scene.cleanups.len(), 2);
+    // A second time, it changes nothing.
+    scene.handle(Input::EndedByOperator);
+    scene.handle(Input::Stopping);
+    assert_eq!(scene.session.phase(), Phase::Closing);
+    scene.answer_all();
+    assert_eq!(scene.session.phase(), Phase::Ended);
+    assert_eq!(scene.said(), []);
+    scene.clean_up();
+    assert_eq!((scene.holders("a"), scene.waiters("b")), (0, 0));
+    assert_eq!(scene.holders("c"), 0);
+}
+
+#[test]
+fn an_operator_ends_a_session_without_a_stream() {
+    for end in [StreamEnd::ByPeer, StreamEnd::Cut] {
+        let mut scene = scene(GRACE);
+        scene.hold(2, acquire("a"));
+        scene.end_stream(end);
+        scene.said();
+        scene.handle(Input::EndedByOperator);
+        assert_eq!(scene.session.phase(), Phase::Closing, "{end:?}");
+        scene.answer_all();
+        assert_eq!(scene.session.phase(), Phase::Ended, "{end:?}");
+        assert_eq!((scene.said(), scene.holders("a")), (vec![], 0), "{end:?}");
+    }
+}
+
+#[test]
+fn what_an_operator_ends_and_the_store_does_not_answer_ends_in_the_background() {
+    for by_time in [true, false] {
+        let mut scene = scene(GRACE);
+        let held = scene.hold(2, acquire("a"))[0];
+        scene.handle(Input::EndedByOperator);
+        if by_time {
+            scene.pass(STORE_TIMEOUT * 2);
+        } else {
+            scene.fail(indeterminate());
+        }
+        assert_eq!(scene.session.phase(), Phase::Ended);
+        assert_eq!(scene.cleanups.len(), 1);
+        assert_eq!(scene.cleanups[0].owner, held);
+    }
+}
+
+#[test]
+fn a_session_that_closes_is_not_ended_once_more() {
+    let mut scene = scene(GRACE);
+    scene.hold(2, acquire("a"));
+    scene.ask(4, Request::Close(Closer::Client));
+    scene.handle(Input::EndedByOperator);
+    scene.answer_all();
+    assert_eq!(scene.said(), [(4, Response::Closed)]);
+    assert_eq!(scene.ended_stream, Some(None));
 }

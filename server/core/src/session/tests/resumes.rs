@@ -6,7 +6,7 @@ use super::scene::*;
 use crate::{
     command::{End, Loss, Op, Reply, Resume},
     failure::StoreError,
-    id::{Actor, OwnerId},
+    id::{Actor, OwnerId, SessionId},
     session::{
         CommandFailure, Input, Interest, LostWhy, Opened, Phase, Refused, RegistryEvent, Request,
         Response, Resumed, ResumedWhat, Resumption, Wait, WaitEnd, acquire::unexpected,
@@ -291,7 +291,7 @@ fn a_place_whose_actor_holds_something_is_shown_to_the_detector() {
         let (reply, mut stamped) = scene.execute_next();
         match &mut stamped.executed.reply {
             Reply::Resumed { actor, .. } => *actor = Actor::new(number),
-            Reply::ResumedWait { acquire, .. } => acquire.actor = Actor::new(number),
+            Reply::ResumedWait { waiter, .. } => waiter.acquire.actor = Actor::new(number),
             other => panic!("{other:?}"),
         }
         scene.reply(reply, stamped);
@@ -371,5 +371,52 @@ fn an_answer_of_another_operation_ends_it_and_it_may_have_been_carried_out() {
         assert_eq!((scene.session == before, scene.cleanups.len()), (true, 0));
         scene.pass(TTL);
         assert_eq!(scene.cleanups[0].owner, id(107));
+    }
+}
+
+#[test]
+fn an_operator_ends_a_session_that_is_resuming_with_what_it_has_taken_over() {
+    let mut scene = resuming(vec![
+        hold("a", 7),
+        hold("b", 8),
+        wait("c", 9, Wait::Forever),
+    ]);
+    scene.other_takes_as(7, "a");
+    scene.other_takes("c");
+    scene.other_waits(9, "c");
+    scene.answer();
+    scene.handle(Input::EndedByOperator);
+    assert_eq!(scene.ended_stream, Some(Some(Refused::EndedByOperator)));
+    assert_eq!(scene.session.phase(), Phase::Ended);
+    // That which is known, and those that may yet arrive.
+    assert_eq!(scene.cleanups.len(), 3);
+    scene.clean_up();
+    assert_eq!(scene.holders("a"), 0);
+}
+
+#[test]
+fn a_session_that_could_not_open_leaves_nothing_for_long_if_an_operator_ends_it() {
+    let mut scene = resuming(vec![hold("a", 7), hold("b", 8)]);
+    scene.other_takes_as(7, "a");
+    scene.answer();
+    scene.fail(unexpected("resume"));
+    assert_eq!(scene.session.phase(), Phase::Lingering);
+    scene.handle(Input::EndedByOperator);
+    assert_eq!(scene.session.phase(), Phase::Ended);
+    assert_eq!(scene.cleanups.len(), 2);
+}
+
+#[test]
+fn a_session_says_from_which_ones_it_has_resumed() {
+    let mut scene = resuming(vec![hold("a", 7), wait("b", 8, Wait::Forever)]);
+    scene.other_takes_as(7, "a");
+    scene.other_takes("b");
+    scene.other_waits(8, "b");
+    for known in 1..=2 {
+        scene.answer();
+        assert_eq!(
+            scene.predecessors,
+            vec![SessionId::from_bytes(OTHER); known]
+        );
     }
 }

@@ -57,6 +57,7 @@ pub(super) struct Scene {
     pub(super) untracked: Vec<WaitEnd>,
     pub(super) cleanups: Vec<PendingCleanup>,
     pub(super) moved: Vec<OwnerId>,
+    pub(super) predecessors: Vec<SessionId>,
     pub(super) notes: Vec<Note>,
     pub(super) ended_stream: Option<Option<Refused>>,
     pub(super) is_detached: bool,
@@ -158,6 +159,7 @@ impl Scene {
             untracked: Vec::new(),
             cleanups: Vec::new(),
             moved: Vec::new(),
+            predecessors: Vec::new(),
             notes: Vec::new(),
             ended_stream: None,
             is_detached: false,
@@ -295,6 +297,7 @@ impl Scene {
                 self.cleanups.push(pending);
             }
             Output::TellMoved(owner) => self.moved.push(owner),
+            Output::Succeeds(predecessors) => self.predecessors.extend(predecessors.iter()),
             Output::Send(request, response) => self.said.push((request, response)),
             Output::EndStream(refused) => self.ended_stream = Some(refused),
             Output::Detached => self.is_detached = true,

@@ -1,0 +1,179 @@
+//! End of a session by an operator: a mark for all coordinators, and then a search for what the session may have left in the store.
+
+use std::time::Duration;
+
+use leasehold_core::{
+    command::One,
+    ended::{EndChange, EndedCount, MOST_ENDED},
+    id::SessionId,
+    name::LockName,
+    view::{HolderView, NameView},
+};
+use tokio::time::{Instant, sleep};
+
+use super::{
+    listing::{Listings, SHOWN_WAITERS},
+    names,
+};
+use crate::{
+    access::rules::{Granted, Permission, Place},
+    coordinator::{Coordinator, marks::LOOK_INTERVAL},
+    status::{Reason, Refusal},
+};
+
+/// Number of names that are listed at a time.
+const PAGE: usize = 256;
+/// Time that the coordinators are given to look at the marks and end the session; as long again, if none has ended any.
+const PATIENCE: Duration = LOOK_INTERVAL.saturating_mul(2);
+/// Pause before the mark is looked at again.
+const PAUSE: Duration = Duration::from_millis(100);
+/// Most searches for what is left.
+const MOST_PASSES: usize = 10;
+
+/// End of one session.
+pub(super) struct Ending<'a> {
+    pub(super) id: SessionId,
+    pub(super) coordinator: &'a Coordinator,
+    pub(super) listings: &'a Listings,
+}
+
+/// Locks that were looked at, and the token of the next ones.
+struct Looked {
+    locks: Vec<(LockName, NameView)>,
+    next: Option<String>,
+}
+
+impl Ending<'_> {
+    /// Checks that the caller may end the session: that it may administer all locks, or at least all that the session has now.
+    pub(super) async fn check(&self, granted: &Granted) -> Result<(), Refusal> {
+        let is_permitted =
+            |name: &str| granted.permits(Permission::Administer, Place::Either, name);
+        if is_permitted("") {
+            return Ok(());
+        }
+        let (mut has_any, mut is_denied) = (false, false);
+        let mut next = Some(String::new());
+        while let Some(token) = next {
+            let page = self.page(&token).await?;
+            for (name, view) in page.locks {
+                let has = !self.parts(&view).is_empty();
+                has_any |= has;
+                // Where not everything is shown, the session may be among the rest.
+                let is_whole = view.holder_count <= view.holders.len() as u64
+                    && view.waiter_count <= view.waiters.len() as u64;
+                is_denied |= (has || !is_whole) && !is_permitted(name.as_str());
+            }
+            next = page.next;
+        }
+        if has_any && !is_denied {
+            return Ok(());
+        }
+        let why = "to end a session needs the permission `administer` on all locks, or on each that it holds or waits for now";
+        let refusal = Refusal::new(Reason::PermissionDenied, why);
+        // Without the name of a lock that the caller may not see.
+        Err(refusal
+            .with("permission", Permission::Administer.as_str())
+            .with("name", ""))
+    }
+
+    /// Ends the session. Returns what was ended.
+    pub(super) async fn end(&self) -> Result<EndedCount, Refusal> {
+        let before = self.mark().await?;
+        // Here at once; other coordinators look at the marks.
+        self.coordinator.ends().end(self.id);
+        sleep(PATIENCE).await;
+        let given_up = Instant::now() + PATIENCE;
+        while self.mark().await? == before && Instant::now() < given_up {
+            sleep(PAUSE).await;
+        }
+        let left = self.end_rest().await?;
+        // Once more, so that a store that has forgotten the mark in a fail-over has it.
+        let after = self.mark().await?;
+        let ended = EndedCount {
+            sessions: after.sessions.saturating_sub(before.sessions),
+            holds: after.holds.saturating_sub(before.holds),
+            waiters: after.waiters.saturating_sub(before.waiters),
+        };
+        Ok(ended.plus(left))
+    }
+
+    /// Marks the session for all coordinators. Returns what they have ended because of the mark so far.
+    async fn mark(&self) -> Result<EndedCount, Refusal> {
+        // As long as a session may have anything that its coordinator does not renew.
+        let kept_for = self.coordinator.bounds().token_memory();
+        let change = EndChange::Mark(self.id, kept_for);
+        let marks = self.coordinator.store().ended_sessions(Some(change)).await;
+        let Some(marks) = marks? else {
+            return Err(Refusal::new(
+                Reason::TooManyEnded,
+                format!("{MOST_ENDED} sessions were ended in the last {kept_for:?}, and the store keeps no more marks; try again later"),
+            )
+            .with("limit", MOST_ENDED));
+        };
+        let mut marks = marks.into_iter().filter(|(id, _)| *id == self.id);
+        Ok(marks.next().map(|(_, count)| count).unwrap_or_default())
+    }
+
+    /// Ends what the store still has of the session: its coordinator may be dead. Searches until nothing is found.
+    async fn end_rest(&self) -> Result<EndedCount, Refusal> {
+        let mut ended = EndedCount::default();
+        for _ in 0..MOST_PASSES {
+            let mut found = false;
+            let mut next = Some(String::new());
+            while let Some(token) = next {
+                let page = self.page(&token).await?;
+                for (name, view) in page.locks {
+                    for one in self.parts(&view) {
+                        found = true;
+                        let forced = names::force_release(self.coordinator, &name, Some(one));
+                        let (is_released, _) = forced.await?;
+                        let counter = match one {
+                            One::Holder(_) => &mut ended.holds,
+                            One::Waiter(_) => &mut ended.waiters,
+                        };
+                        *counter += u32::from(is_released);
+                    }
+                }
+                next = page.next;
+            }
+            if !found {
+                return Ok(ended);
+            }
+        }
+        Err(Refusal::new(
+            Reason::StoreIndeterminate,
+            "locks kept naming the session while it was ended; it is marked and ends at its coordinator, ask again to be sure",
+        ))
+    }
+
+    /// Looks at some locks.
+    async fn page(&self, token: &str) -> Result<Looked, Refusal> {
+        let page = self.coordinator.store().list("", token, PAGE).await?;
+        let page = page.map_err(|invalid| Refusal::field("page_token", invalid))?;
+        let listings = self.listings;
+        let views = listings
+            .views(self.coordinator, &page.names, SHOWN_WAITERS)
+            .await?;
+        let locks = page.names.into_iter().zip(views);
+        Ok(Looked {
+            locks: locks
+                .filter_map(|(name, view)| Some((name, view?)))
+                .collect(),
+            next: (!page.next.is_empty()).then_some(page.next),
+        })
+    }
+
+    /// Returns the session's holds and waiters in a view.
+    fn parts(&self, view: &NameView) -> Vec<One> {
+        let of_session = |session| session == Some(self.id);
+        let holders = view.holders.iter().filter_map(|holder| match holder {
+            HolderView::Ours(hold) if of_session(hold.session) => Some(One::Holder(hold.token)),
+            _ => None,
+        });
+        let waiters = view.waiters.iter();
+        let waiters = waiters.filter(|waiter| of_session(waiter.session));
+        holders
+            .chain(waiters.map(|waiter| One::Waiter(waiter.number)))
+            .collect()
+    }
+}

@@ -1,0 +1,100 @@
+//! Permission to end a session: `administer` on all locks, or on each that the session has.
+
+use leasehold_proto::v1::{EndSessionRequest, EndSessionResponse, GetLockRequest};
+use leasehold_tests::raw::{PROMPT, exclusive};
+use tonic::{Code, Status};
+use tonic_types::StatusExt;
+
+use super::site::{Caller, Site, missing, table};
+
+async fn end(caller: &Caller, session_id: &str) -> Result<EndSessionResponse, Status> {
+    let session_id = session_id.to_owned();
+    let request = caller.says(EndSessionRequest { session_id });
+    let ended = caller.admin().end_session(request).await;
+    ended.map(tonic::Response::into_inner)
+}
+
+async fn session_of(caller: &Caller, name: &str) -> String {
+    let name = name.to_owned();
+    let mut admin = caller.admin();
+    let lock = admin.get_lock(caller.says(GetLockRequest { name })).await;
+    let lock = lock.unwrap().into_inner().lock.unwrap();
+    lock.holders[0].session_id.clone()
+}
+
+#[tokio::test]
+async fn a_session_is_ended_by_those_who_administer_each_of_its_locks() {
+    let mut rules = String::new();
+    for permission in ["acquire", "inspect"] {
+        for prefix in ["a/", "b/"] {
+            rules += &table("token:client", permission, "locks", prefix);
+        }
+    }
+    for (who, permission, prefixes) in [
+        ("all", "administer", &[""][..]),
+        ("one", "administer", &["a/"]),
+        ("both", "administer", &["a/", "b/"]),
+        ("looks", "inspect", &[""]),
+        ("acquires", "acquire", &[""]),
+        ("nothing", "administer", &[]),
+    ] {
+        for prefix in prefixes {
+            rules += &table(&format!("token:{who}"), permission, "locks", prefix);
+        }
+    }
+    let site = Site::start(&rules);
+    let client = site.newcomer("client").await;
+    let mut session = client.session().await;
+    let mine = session.take_one(exclusive("a/lock")).await;
+    let id = session_of(&client, "a/lock").await;
+    let other = session.take_one(exclusive("b/lock")).await;
+    let (one, both) = (site.newcomer("one").await, site.newcomer("both").await);
+    let mut refused = vec![client.clone(), one.clone()];
+    for who in ["looks", "acquires", "nothing"] {
+        refused.push(site.newcomer(who).await);
+    }
+    for caller in &refused {
+        let status = end(caller, &id).await.unwrap_err();
+        let what = ("administer".to_owned(), String::new());
+        assert_eq!(missing(&status), what, "{caller:?}");
+    }
+    let nobody = site.caller(None).await;
+    let status = end(&nobody, &id).await.unwrap_err();
+    assert_eq!(status.code(), Code::Unauthenticated, "{status:?}");
+    // Nothing was touched.
+    session.heartbeat().await;
+    assert_eq!(session_of(&client, "b/lock").await, id);
+
+    // A lock less, and the permission suffices.
+    assert!(session.release(&other).await);
+    let answer = end(&one, &id).await.unwrap();
+    assert_eq!((answer.session_count, answer.hold_count), (1, 1));
+    assert_eq!(session.lost(PROMPT).await[0].owner_id, mine.owner_id);
+    // Of one that has no lock, nobody knows whose it is.
+    let mut idle = client.session().await;
+    let lock = idle.take_one(exclusive("a/lock")).await;
+    let id = session_of(&client, "a/lock").await;
+    assert!(idle.release(&lock).await);
+    assert!(end(&one, &id).await.is_err());
+    assert!(end(&both, &id).await.is_err());
+    let all = site.newcomer("all").await;
+    assert_eq!(end(&all, &id).await.unwrap().session_count, 1);
+    assert!(idle.end(PROMPT).await.is_err());
+}
+
+#[tokio::test]
+async fn a_malformed_session_id_is_refused() {
+    let site = Site::start_with("", &[]);
+    let anybody = site.caller(None).await;
+    let long = "0".repeat(33);
+    let hyphens = "00000000-0000-0000-0000-000000000000";
+    let malformed = ["", "0", "no session", &"g".repeat(32), &long, hyphens];
+    for id in malformed {
+        let status = end(&anybody, id).await.unwrap_err();
+        assert_eq!(status.code(), Code::InvalidArgument, "{id:?}: {status:?}");
+        let details = status.get_details_bad_request().unwrap();
+        assert_eq!(details.field_violations[0].field, "session_id", "{id:?}");
+    }
+    let ended = end(&anybody, &"0".repeat(32)).await.unwrap();
+    assert_eq!(ended, EndSessionResponse::default());
+}
