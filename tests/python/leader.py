@@ -26,8 +26,10 @@ import grpc
 from session import Duration, lock_pb2_grpc, now, say, session_pb2, types_pb2
 
 SECOND = 1_000_000_000
-# How long an attempt to resume may take, and the pause before the next one.
-ATTEMPT, PAUSE = SECOND, SECOND // 5
+# How long an attempt to resume may take, and the pauses before the next one and before a failed campaign is repeated.
+ATTEMPT, PAUSE, LATER = SECOND, SECOND // 5, SECOND
+# Failures that may pass: DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED and UNAVAILABLE of google.rpc.Code.
+PASSING = (4, 8, 14)
 # The actor of the candidacy: a second acquire of the same election by it is an error, and never waits behind the first.
 ACTOR = 1
 # Request ids. Heartbeats have none.
@@ -86,7 +88,7 @@ class Leader:
         # The stream in use, the one that is to follow it, and earlier attempts, which stay up until one has opened.
         self.stream = self.next = None
         self.attempts: list = []
-        self.dial_at = 0
+        self.dial_at = self.campaign_at = 0
         # The owner id of the leadership or the ticket of the place, whichever there is, and those of attempts without an answer.
         self.owner_id, self.tried = None, []
         self.token = self.deadline = 0
@@ -124,6 +126,8 @@ class Leader:
                 self.attempts.append(self.next)
             self.next = Stream(next(self.addresses), self.inbox)
             self.dial_at = now() + ATTEMPT
+        if self.campaign_at and self.campaign_at <= now():
+            self.campaign()
         if self.is_resigning and self.stream and not self.tried and self.closing is not self.stream:
             self.closing = self.stream
             self.stream.send(CLOSE, close=session_pb2.SessionClose())
@@ -152,8 +156,11 @@ class Leader:
                 if has_stopped(response):
                     # It asked the store for nothing.
                     self.tried.remove(stream.next_owner_id)
-                else:
-                    # It may have taken the leadership over, and given it back as the connection broke.
+                elif says(response, b"SESSION_ENDED"):
+                    self.lose("an operator has ended the session")
+                elif not says(response, b"leasehold"):
+                    # The coordinator may have taken the leadership over, and given it back as the connection broke. If the
+                    # coordinator itself ended the stream, it keeps what it may have taken over, for the next attempt.
                     self.lose("an attempt to resume broke")
         elif stream is self.next and kind == "accepted":
             self.open(stream)
@@ -179,10 +186,12 @@ class Leader:
             if resumed.WhichOneof("what") == "hold":
                 self.lead(resumed.hold.fencing_token, stream.sent[0] + opened.valid_for.ToNanoseconds())
             say("moved", opened.coordinator, max(0, self.deadline - now()) / SECOND)
-        if self.owner_id is None:
-            self.campaign()
+        self.campaign()
 
     def campaign(self) -> None:
+        self.campaign_at = 0
+        if self.owner_id or not self.stream or self.dial_at or self.is_resigning:
+            return
         acquire = session_pb2.SessionAcquire(name=self.election, value=self.value, actor=ACTOR)
         self.stream.send(ACQUIRE, acquire=acquire)
 
@@ -211,8 +220,11 @@ class Leader:
             stream.hang_up()
             say("resigned")
             return True
-        elif kind == "error":
-            sys.exit(f"{response.error.reason}: {response.error.message}")
+        elif kind == "error" and is_ours and response.request_id == ACQUIRE:
+            if response.error.code not in PASSING:
+                sys.exit(f"{response.error.reason}: {response.error.message}")
+            # A wait that failed has lost its place.
+            self.owner_id, self.campaign_at = None, now() + LATER
         elif kind == "ended":
             if not has_stopped(response):
                 self.lose("the stream has ended")
@@ -235,17 +247,19 @@ class Leader:
         if give_back and self.stream:
             release = session_pb2.SessionRelease(name=self.election, owner_id=owner_id)
             self.stream.send(RELEASE, release=release)
-            if not self.dial_at:
-                self.campaign()
+            self.campaign()
 
 
 def has_stopped(error) -> bool:
     """Returns whether a stream ended because its coordinator stopped, and not because the connection broke."""
-    if error is None or error.code() is not grpc.StatusCode.UNAVAILABLE:
-        return False
-    # A serialized google.rpc.Status; a library that has its stubs compares the reason of the ErrorInfo.
-    details = dict(error.trailing_metadata() or ()).get("grpc-status-details-bin", b"")
-    return b"DRAINING" in details
+    return says(error, b"DRAINING")
+
+
+def says(error, what: bytes) -> bool:
+    """Returns whether the status that ended a stream has this reason or domain."""
+    # A serialized google.rpc.Status; a library that has its stubs compares the fields of the ErrorInfo.
+    details = dict(error.trailing_metadata() or ()) if error else {}
+    return what in details.get("grpc-status-details-bin", b"")
 
 
 def main() -> None:

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use leasehold_client::Client;
+use leasehold_tests::{FaultProxy, proxy::Cut, wait};
 
 use crate::{
     program::{PATIENCE, Program},
@@ -59,6 +60,53 @@ async fn says_lost_before_another_leads_when_its_coordinator_is_killed() {
     leadership.resign().await.unwrap();
     assert!(leader.leads().await > token);
     leader.resign().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn keeps_its_term_when_a_coordinator_without_its_store_fails_to_resume_it() {
+    let mut site = Site::draining_for(1, Duration::from_secs(2));
+    let (astray, proxy) = site.behind_a_proxy().await;
+    let endpoints = [site.endpoint(0), astray.endpoint()].join(",");
+    let mut leader = Program::start(ELECTION, "leader", TTL, &endpoints).await;
+    let token = leader.leads().await;
+    cut_off(&proxy).await;
+    let before = shown(&site.endpoint(0)).await;
+    assert_eq!(before.0, token);
+    site.restart(0).await;
+    leader.moved().await;
+    assert_eq!(
+        shown(&site.endpoint(0)).await,
+        before,
+        "the term is another"
+    );
+    leader.resign().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn campaigns_again_until_the_store_serves() {
+    let site = Site::start(0);
+    let (coordinator, proxy) = site.behind_a_proxy().await;
+    cut_off(&proxy).await;
+    let mut leader = Program::start(ELECTION, "leader", TTL, &coordinator.endpoint()).await;
+    wait::until("two campaigns", PATIENCE, || async {
+        let metrics = coordinator.metrics().await;
+        let campaigns = metrics.of("leasehold_session_requests_total", &["request=\"acquire\""]);
+        if campaigns >= 2.0 {
+            Ok(())
+        } else {
+            Err(campaigns)
+        }
+    })
+    .await;
+    proxy.set_refuse(false).await;
+    assert!(leader.leads().await > 0);
+    leader.resign().await;
+}
+
+/// Has the store of the coordinator behind a proxy go away.
+async fn cut_off(proxy: &FaultProxy) {
+    proxy.set_refuse(true).await;
+    proxy.cut(Cut::Rst).await;
 }
 
 /// Returns the term that a coordinator shows: its token, its value, and when it began.

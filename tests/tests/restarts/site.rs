@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant};
 
 use leasehold_client::{Client, ClientBuilder};
-use leasehold_tests::{Coordinator, CoordinatorProcess, RedisServer, queue::queue_order, wait};
+use leasehold_tests::{
+    Coordinator, CoordinatorProcess, FaultProxy, RedisServer, queue::queue_order, wait,
+};
 
 /// Time that a coordinator gives its clients to leave when it shuts down.
 pub(crate) const DRAIN: Duration = Duration::from_secs(10);
@@ -30,6 +32,14 @@ impl Site {
             coordinators,
             drain,
         }
+    }
+
+    /// Starts one more coordinator, and a proxy between it and Redis.
+    pub(crate) async fn behind_a_proxy(&self) -> (CoordinatorProcess, FaultProxy) {
+        let proxy = FaultProxy::start(self.redis.address()).await;
+        let url = self.redis.url_through(proxy.address());
+        let start = || Coordinator::process().store(url).start();
+        (tokio::task::block_in_place(start), proxy)
     }
 
     /// Returns the URLs of all coordinators.
