@@ -7,6 +7,7 @@
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
 use std::{
+    collections::BTreeSet,
     error::Error,
     sync::{
         Arc,
@@ -41,7 +42,7 @@ async fn main() -> Result<(), Failed> {
             tokio::time::sleep(Duration::from_millis(20) * u32::try_from(number)?).await;
             println!("participant {number} arrives");
             arrived.fetch_add(1, Ordering::Relaxed);
-            let place = meet(&session, &admin).await?;
+            let place = meet(&session, &admin, &format!("participant-{number}")).await?;
             assert_eq!(arrived.load(Ordering::Relaxed), PARTICIPANTS);
             println!("participant {number} works");
             leave(place, &admin).await
@@ -57,14 +58,9 @@ async fn main() -> Result<(), Failed> {
 }
 
 /// Arrives, and returns when all have arrived. A participant whose place is lost arrives again.
-async fn meet(session: &Session, admin: &Admin) -> Result<LockGuard, Failed> {
+async fn meet(session: &Session, admin: &Admin, name: &str) -> Result<LockGuard, Failed> {
     loop {
-        let place = session.lock(BARRIER).shared().value("arrived").await?;
-        let all_are_here = |lock: &LockView| {
-            let count = usize::try_from(lock.holder_count).unwrap_or(usize::MAX);
-            let mut holders = lock.holders.iter();
-            count >= PARTICIPANTS || holders.any(|holder| holder.value == PASSED)
-        };
+        let place = session.lock(BARRIER).shared().value(name).await?;
         tokio::select! {
             seen = until(admin, all_are_here) => seen?,
             _ = place.lost() => continue,
@@ -74,6 +70,13 @@ async fn meet(session: &Session, admin: &Admin) -> Result<LockGuard, Failed> {
             return Ok(place);
         }
     }
+}
+
+/// Returns whether all participants have arrived. One that lost its place and arrived again counts once, though the store may
+/// still show its former place.
+fn all_are_here(lock: &LockView) -> bool {
+    let values: BTreeSet<_> = lock.holders.iter().map(|holder| &*holder.value).collect();
+    values.len() >= PARTICIPANTS || values.contains(PASSED)
 }
 
 /// Leaves when all that are still here have passed.

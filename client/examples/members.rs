@@ -9,7 +9,7 @@
 use std::{collections::BTreeMap, error::Error};
 
 use leasehold_client::{
-    Admin, Client, Failure, FencingToken, LockEventKind, LockGuard, LockWatchEvent, LockWatcher,
+    AcquireError, Admin, Client, Failure, FencingToken, LockEventKind, LockWatchEvent, LockWatcher,
     Session,
 };
 
@@ -22,24 +22,31 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let mut members = Members::watch(&client.admin());
 
     // Each would be a process of its own.
-    let first = client.session().open().await?;
-    let second = client.session().open().await?;
-    let _first = join(&first, "web-1").await?;
+    tokio::spawn(remain(client.session().open().await?, "web-1"));
     members.until(&["web-1"]).await?;
-    let left = join(&second, "web-2").await?;
+    let second = tokio::spawn(remain(client.session().open().await?, "web-2"));
     members.until(&["web-1", "web-2"]).await?;
 
     // As when the process ends.
-    drop(left);
+    second.abort();
+    members.until(&["web-1"]).await?;
+
+    // A member that is put out comes back.
+    client.admin().force_release(GROUP).await?;
+    members.until(&[]).await?;
     members.until(&["web-1"]).await?;
 
     client.close().await;
     Ok(())
 }
 
-/// Joins the group. The member leaves when the guard is dropped, or with its process.
-async fn join(session: &Session, address: &str) -> Result<LockGuard, Box<dyn Error>> {
-    Ok(session.lock(GROUP).shared().value(address).await?)
+/// Keeps a member in the group: joins, and joins again whenever the membership is lost. The member leaves when this future is
+/// dropped, or with its process.
+async fn remain(session: Session, address: &str) -> Result<(), AcquireError> {
+    loop {
+        let membership = session.lock(GROUP).shared().value(address).await?;
+        membership.lost().await;
+    }
 }
 
 /// Mirror of a group: the shared holds of its name.
@@ -83,9 +90,14 @@ impl Members {
                     ) => {
                         self.present.insert(token, text(&member.value));
                     }
-                    (LockEventKind::Queued | LockEventKind::Withdrawn, ..) => {}
-                    // Released, expired, lost or forced.
-                    (_, Some(token), _) => {
+                    (
+                        LockEventKind::Released
+                        | LockEventKind::Expired
+                        | LockEventKind::Lost
+                        | LockEventKind::Forced,
+                        Some(token),
+                        _,
+                    ) => {
                         self.present.remove(&token);
                     }
                     _ => {}
