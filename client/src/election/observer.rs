@@ -25,7 +25,8 @@ use crate::{
 ///
 /// An observer never yields the same term with the same value twice in a row, and never a leader with a smaller fencing
 /// token than an earlier one. All observers see the leaders in the same order. An observer that is not read in time yields
-/// the newest state, and says that it skipped others.
+/// the newest state, and says that it skipped others. A leader that is resumed on another session stays in its term, which is
+/// no change: a new [`Leader::session_id`](crate::Leader::session_id) or `coordinator` shows with the next change.
 ///
 /// If the connection breaks or the coordinator goes away, the observer asks again, with the client's pauses, for as long as
 /// it takes; the next change then says that it may have skipped some. Another coordinator may be a moment behind the one
