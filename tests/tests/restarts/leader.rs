@@ -42,11 +42,18 @@ async fn says_lost_before_another_leads_when_its_coordinator_is_killed() {
     let mut leader = Program::start(ELECTION, "old", ttl, &site.endpoint(0)).await;
     let token = leader.leads().await;
     let next = Client::connect(site.endpoint(1)).await.unwrap();
+    let election = next.election(ELECTION);
     let campaign = tokio::spawn(async move {
         let leadership = next.election(ELECTION).campaign("new").await.unwrap();
         (Instant::now(), leadership)
     });
     site.until_waiting(ELECTION, 1).await;
+    wait::until("the term to outlive its TTL", PATIENCE, || async {
+        let shown = election.leader().await.unwrap().unwrap();
+        let age = shown.elected_at.unwrap().elapsed().unwrap();
+        if age > ttl { Ok(()) } else { Err(age) }
+    })
+    .await;
     site.kill(0);
     let (lost_at, line) = leader.lines.next(PATIENCE).await.unwrap();
     assert_eq!(line, "lost the stream has ended");

@@ -2,6 +2,7 @@
 //! a leader on generated stubs.
 #![expect(
     clippy::unwrap_used,
+    clippy::expect_used,
     clippy::panic,
     reason = "a test fails by panicking"
 )]

@@ -70,7 +70,8 @@ async fn keeps_its_token_and_its_term_through_three_rolling_restarts_under_load(
         work.spawn(cycle(client.clone(), name, Arc::clone(&seen), stop.clone()));
     }
     let mut candidates = JoinSet::new();
-    for client in clients.iter().take(CANDIDATES).cloned() {
+    for client in clients.iter().take(CANDIDATES) {
+        let client = client.clone();
         candidates.spawn(async move { client.election(ELECTION).campaign("other").await });
     }
     site.until_waiting(ELECTION, CANDIDATES).await;
