@@ -1,5 +1,9 @@
 //! Check of the guards after each step.
 
+use leasehold_client::simulation::Guard;
+use leasehold_core::mode::Mode;
+use leasehold_proto::v1::LockMode;
+
 use crate::{
     weather::Weather,
     world::{NAMES, World},
@@ -44,7 +48,7 @@ impl World {
                 hold.bound.is_none_or(|bound| until <= bound),
                 "at {now}, {client} believes until {until} that it holds {text}, beyond its bound: {hold:?}"
             );
-            let is_exclusive = hold.is_exclusive;
+            let is_exclusive = hold.mode == Mode::Exclusive;
             assert!(
                 until <= hold.ends_at,
                 "at {now}, {client} believes until {until} that it holds {text}; the store lets that expire before: {hold:?}"
@@ -56,6 +60,29 @@ impl World {
                 "at {now}, {client} holds {text} alone with token {token}, after the grant of {newest}"
             );
             *newest = token.max(*newest);
+        }
+    }
+
+    /// Fails if a lock that was granted is held in another mode than that which its acquire has for its name. It may be lost
+    /// already.
+    pub(crate) fn check_modes(&mut self, client: usize, guards: &[Guard], modes: &[LockMode]) {
+        self.seen.grants_in_modes_each += u64::from(modes.iter().any(|mode| *mode != modes[0]));
+        for (guard, asked) in guards.iter().zip(modes) {
+            let name = NAMES.iter().position(|name| *name == guard.name());
+            let name = name.expect("it is one of them");
+            self.look_up(name);
+            let (client, token) = (&self.clients[client].name, guard.token().get());
+            let mut held = self.store.held(name).iter();
+            let hold = held.find(|hold| hold.token == token && hold.client == *client);
+            let is_asked = |mode| match mode {
+                Mode::Exclusive => *asked == LockMode::Exclusive,
+                Mode::Shared => *asked == LockMode::Shared,
+                Mode::Semaphore(_) => *asked == LockMode::Semaphore,
+            };
+            assert!(
+                hold.is_none_or(|hold| is_asked(hold.mode)),
+                "{client} asked for {guard:?} in {asked:?}: {hold:?}"
+            );
         }
     }
 }

@@ -1,17 +1,13 @@
 //! Clients of the simulated world: real session machines, with programs that ask for locks and drivers that connect.
 
-use std::{
-    cell::Cell,
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::{cell::Cell, collections::BTreeMap, time::Duration};
 
 use leasehold_client::{
     AcquireError,
     simulation::{Guard, Output, Session, StreamEnd as ClientEnd},
 };
 use leasehold_core::session::StreamEnd;
-use leasehold_proto::v1::{SessionOpen, SessionResponse};
+use leasehold_proto::v1::{LockMode, SessionOpen, SessionResponse};
 use prost::Message;
 
 use crate::{
@@ -62,7 +58,8 @@ pub(crate) struct Client {
     pub(crate) cut_off_until: u64,
     pub(crate) guards: Vec<Guard>,
     pub(crate) acquires: u64,
-    pub(crate) waits: BTreeSet<u64>,
+    /// Its acquires, each with the modes of the holds that it is to be granted; none if they may be holds of its actor already.
+    pub(crate) waits: BTreeMap<u64, Vec<LockMode>>,
     pub(crate) is_ended: bool,
 }
 
@@ -102,7 +99,7 @@ impl Client {
             cut_off_until: 0,
             guards: Vec::new(),
             acquires: 0,
-            waits: BTreeSet::new(),
+            waits: BTreeMap::new(),
             is_ended: false,
         }
     }
@@ -293,7 +290,7 @@ impl World {
     pub(crate) fn give_all_back(&mut self, client: usize) {
         let it = &mut self.clients[client];
         let clock = it.clock(self.now);
-        for id in std::mem::take(&mut it.waits) {
+        for id in std::mem::take(&mut it.waits).into_keys() {
             it.machine.cancel(clock, id);
         }
         for guard in std::mem::take(&mut it.guards) {
@@ -341,8 +338,11 @@ impl World {
                 }
                 Output::Granted(id, guards) => {
                     let (waited, name) = (it.waits.remove(&id), &it.name);
-                    assert!(waited, "acquire {id} of {name} was granted after its end");
+                    let Some(modes) = waited else {
+                        panic!("acquire {id} of {name} was granted after its end");
+                    };
                     it.act_at = it.act_at.min(now + self.dice.between(5 * MS, 60 * MS));
+                    self.check_modes(client, &guards, &modes);
                     for guard in guards {
                         self.seen.grants += 1;
                         let mut live = self.clients[client].live(now);

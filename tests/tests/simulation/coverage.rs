@@ -33,6 +33,8 @@ coverage! {
     grants_again: 380,
     /// Acquires of several names that were granted.
     grants_of_several: 2_300,
+    /// Of these, those in a mode each, of which none can have been held before.
+    grants_in_modes_each: 390,
     /// Grants to a waiter by somebody else's command.
     hand_offs: 8_700,
     /// Hand-offs to a waiter at another coordinator.

@@ -89,13 +89,15 @@ impl World {
             let spec = self.spec();
             let it = &mut self.clients[client];
             it.acquires += 1;
-            it.waits.insert(it.acquires);
+            let modes = spec.locks.iter().map(|(_, mode)| *mode);
+            let modes = modes.filter(|_| !spec.reentrant).collect();
+            it.waits.insert(it.acquires, modes);
             it.machine.acquire(clock, it.acquires, spec);
         }
         // In calm weather, what waits is not cancelled: it has to come to an end.
         let cancels = asks && self.dice.once_in(6) || self.is_closing;
         let it = &mut self.clients[client];
-        let waits = it.waits.iter().copied();
+        let waits = it.waits.keys().copied();
         if cancels && let Some(id) = waits.collect::<Vec<_>>().get(self.dice.index(8)).copied() {
             it.waits.remove(&id);
             it.machine.cancel(clock, id);

@@ -18,7 +18,7 @@ use leasehold_core::{
 
 use crate::{
     dice::MS,
-    world::{NAMES, TOKEN_MEMORY, World, micros, name},
+    world::{LONGEST_TTL, NAMES, TOKEN_MEMORY, World, micros, name},
 };
 
 /// The store's time at the world's beginning.
@@ -85,10 +85,11 @@ pub(crate) struct Store {
 pub(crate) struct Held {
     pub(crate) token: i64,
     pub(crate) client: String,
-    pub(crate) is_exclusive: bool,
+    pub(crate) mode: Mode,
     /// When it ends unless it is renewed.
     pub(crate) ends_at: u64,
-    /// When it ends although it is renewed. A hand-off may be confirmed, or found, that much after it was made.
+    /// When it ends although it is renewed. A hand-off may be confirmed, or found, that much after it was made: within the claim
+    /// time at another coordinator, and within its TTL if the reply was lost.
     pub(crate) bound: Option<u64>,
 }
 
@@ -353,10 +354,12 @@ impl World {
                 HolderView::Ours(hold) => Some(Held {
                     token: hold.token.get(),
                     client: hold.client_name.as_str().to_owned(),
-                    is_exclusive: hold.mode == Mode::Exclusive,
+                    mode: hold.mode,
                     ends_at: self.now + micros(hold.expires_in),
                     bound: hold.max_hold.map(|max_hold| {
-                        let ends_at = hold.acquired_at.after(max_hold + CLAIM_TIME);
+                        let ends_at = hold
+                            .acquired_at
+                            .after(max_hold + CLAIM_TIME.max(LONGEST_TTL));
                         self.now + micros(self.store_time().until(ends_at))
                     }),
                 }),
