@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use leasehold_proto::v1::{AcquireOutcome, AcquireRequest, LostReason, RenewRequest};
-use leasehold_tests::raw::{exclusive, held_for_at_most, wire};
+use leasehold_tests::raw::{each, exclusive, held_for_at_most, shared, wire};
 use tonic::Code;
 
 use super::site::{Site, TTL, missing, table};
@@ -52,6 +52,33 @@ async fn a_hold_ends_with_the_bound_of_its_rule_and_others_do_not() {
     // Nobody asked for the bound of the first: its client may not have known of it, and hears of it first.
     waiting.granted(next, TTL + LATE).await;
     assert!(session.release(&free).await);
+}
+
+/// A bound that no rule sets for the mode of the first name, and none for the name of the second in a shared mode.
+#[tokio::test]
+async fn the_smallest_bound_of_several_names_in_their_own_modes_counts_for_all() {
+    let site = Site::start(&rules());
+    let mut session = site.newcomer("mine").await.session().await;
+    let begun = Instant::now();
+    let free = each([shared("b/1"), exclusive("b/2")]);
+    let free = session.take(free).await;
+    let bounded = each([shared("b/3"), exclusive("c")]);
+    let bounded = session.take(bounded).await;
+    let mut lost = session.lost(BOUND + LATE).await;
+    while lost.len() < 2 {
+        lost.extend(session.lost(LATE).await);
+    }
+    assert!(begun.elapsed() >= BOUND);
+    lost.sort_by(|one, other| one.name.cmp(&other.name));
+    for (lost, lock) in lost.iter().zip(&bounded) {
+        assert_eq!(
+            (&lost.name, lost.reason()),
+            (&lock.name, LostReason::MaxHold)
+        );
+    }
+    for lock in &free {
+        assert!(session.release(lock).await);
+    }
 }
 
 #[tokio::test]

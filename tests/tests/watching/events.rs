@@ -8,7 +8,10 @@ use leasehold_proto::v1::{
 };
 use leasehold_tests::{
     RawSession,
-    raw::{self, closing_for, exclusive, held_for_at_most, semaphore, shared, with_value},
+    raw::{
+        self, closing_for, each, exclusive, for_at_most, held_for_at_most, semaphore, shared,
+        with_value,
+    },
 };
 
 use crate::site::{Site, everywhere};
@@ -280,6 +283,40 @@ async fn a_hold_that_reaches_its_bound_is_shown_with_it_and_told_as_released() {
         assert_eq!(event.fencing_token, held.fencing_token);
         assert_eq!(raw::parse(event.closed_for), delay);
         session.close().await;
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn several_names_are_told_one_by_one_in_a_mode_each() {
+    everywhere(async |site: &Site| {
+        let mut watch = site.watch(1, "").await;
+        let (mut one, mut other) = (site.session(0).await, site.session(1).await);
+        let asked = [semaphore("c", 2, 3), exclusive("b"), shared("a")];
+        let held = one.take(each(asked)).await;
+        let expected = [
+            (LockMode::Shared, 0),
+            (LockMode::Exclusive, 0),
+            (LockMode::Semaphore, 2),
+        ];
+        // In the order of the names, whatever that of the request.
+        for (lock, (mode, permits)) in held.iter().rev().zip(expected) {
+            let event = watch.told(Granted).await;
+            assert_eq!((&event.name, event.mode()), (&lock.name, mode));
+            assert_eq!(event.fencing_token, lock.fencing_token);
+            assert_eq!(event.holder.unwrap().permits, permits);
+        }
+        // What is given back because the rest is busy was granted, too.
+        let asked = each([shared("a"), exclusive("c")]);
+        let id = other.ask_for(for_at_most(Duration::ZERO, asked)).await;
+        other.not_granted(id, raw::PROMPT).await;
+        let granted = watch.told(Granted).await;
+        assert_eq!((&*granted.name, granted.holder_count), ("a", 2));
+        let released = watch.told(Released).await;
+        assert_eq!((&*released.name, released.holder_count), ("a", 1));
+        assert_eq!(released.fencing_token, granted.fencing_token);
+        one.close().await;
+        other.close().await;
     })
     .await;
 }

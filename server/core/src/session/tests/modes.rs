@@ -6,7 +6,7 @@ use super::{
     several::several,
 };
 use crate::{
-    command::Op,
+    command::{Loss, Op, Reply},
     id::Actor,
     mode::{Mode, Permits},
     session::{AcquireRequest, LockSpecs, NotGranted, Refused, Request, Response, Wait},
@@ -58,6 +58,29 @@ fn each_name_is_taken_in_its_own_mode_in_the_order_of_the_names() {
     };
     let granted: Vec<_> = locks.iter().map(|lock| lock.name.clone()).collect();
     assert_eq!(granted, ["c", "a", "b"].map(name));
+}
+
+#[test]
+fn an_acquire_that_begins_again_asks_for_each_name_in_its_own_mode() {
+    let mut scene = Scene::open();
+    scene.other_takes("c");
+    let (shared, exclusive) = (Mode::Shared, Mode::Exclusive);
+    let asked = [("c", exclusive), ("b", permits(1, 2)), ("a", shared)];
+    scene.queue(2, each(&asked));
+    scene.pass(TTL / 3);
+    let (id, mut lost) = scene.execute_next();
+    lost.executed.reply = Reply::Lost(Loss::Deleted);
+    scene.reply(id, lost);
+    scene.clean_up();
+    // The renewal of the other name, and the release of both.
+    while scene.ops()[0] != "acquire" {
+        scene.answer();
+    }
+    scene.other_releases("c");
+    let took = [(); 3].map(|()| taken(&mut scene));
+    let expected = [("a", shared), ("b", permits(1, 2)), ("c", exclusive)];
+    assert_eq!(took, expected.map(|(text, mode)| (text.to_owned(), mode)));
+    assert_eq!(scene.granted(2).len(), 3);
 }
 
 #[test]
