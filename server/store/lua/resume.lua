@@ -8,11 +8,18 @@
 --       granted one
 --       | {handed, 10, owner id, sessions, extras, client name, TTL, lock-delay (ms), value, place, ms until the first that
 --       blocks it expires (below 0: never)}
---       | RESUMED | FORCED_OUT | DELETED | TAKEN | EXPIRED (no more than the lock-delay was left)
+--       | RESUMED | FORCED_OUT | DELETED | TAKEN | EXPIRED (no more than the lock-delay was left,
+--       or it was held for as long as it may)
 -- If it is sent again, it has no further effect.
 
 local HOLD_RESUMED, PLACE_RESUMED = 9, 10
 local SESSIONS_KEPT = 64 -- bytes: of the session and its predecessors; id.rs has the same number
+
+-- Returns whether a hold with these extras has been held for as long as it may.
+local function is_bound_over(extras, granted)
+  local max_hold = #extras >= REVISION and unpack_bytes('>I8', extras, 22) or 0
+  return max_hold > 0 and granted + max_hold * 1000 <= now
+end
 
 -- Wakes the coordinator that had it.
 local function tell_former(coordinator, owner)
@@ -46,6 +53,9 @@ local function resume_hold(owner, found, next, ttl, times, session, client)
       return EXPIRED
     end
   end
+  -- Otherwise one who resumes it again and again holds it for ever. What is left is for the coordinator that had it to end.
+  local token, granted = unpack_bytes('>I8I8', found)
+  if is_bound_over(extras, granted) then return EXPIRED end
   -- First, and not only for the token: after such a write, Redis lets a call go on even if it is out of memory.
   remember()
   local resumed = found
@@ -61,7 +71,6 @@ local function resume_hold(owner, found, next, ttl, times, session, client)
   end
   if changes then note('resumed', view_hold(resumed, ttl + delay)) end
   tell_former(coordinator, owner)
-  local token, granted = unpack_bytes('>I8I8', resumed)
   return { false, HOLD_RESUMED, token, extras, delay, granted, sessions }
 end
 

@@ -1,18 +1,20 @@
-//! An acquire that is sent again after its hold was renewed.
+//! An acquire that is sent again after its hold was renewed, and a resume of a hold whose bound has passed.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use leasehold_core::{
-    command::{Op, Reply},
+    command::{Loss, Op, Reply},
     mode::{Mode, Permits},
-    view::HolderView,
+    view::{HoldView, HolderView},
 };
 use leasehold_tests::RedisServer;
 
-use crate::pair::{Pair, acquire, owner};
+use crate::pair::{Pair, acquire, owner, resume};
 
 /// For longer than the acquire asked for.
 const RENEWED_FOR: Duration = Duration::from_secs(3600);
+/// Over before an operation that comes ten times later.
+const SOON: Duration = Duration::from_millis(2);
 /// The test takes no longer.
 const LEFT: Duration = Duration::from_secs(3000);
 
@@ -33,13 +35,54 @@ async fn it_leaves_a_longer_end_as_it_is() {
         };
         assert_eq!(pair.run("here", renew).await, Reply::Renewed);
         assert_eq!(pair.run("here", acquire(1, mode)).await, granted);
-        let view = pair.run("here", Op::View { waiters: 0 }).await;
-        let Reply::Seen(view) = view else {
-            panic!("{view:?}")
-        };
-        let [HolderView::Ours(hold)] = &view.holders[..] else {
-            panic!("{view:?}")
-        };
+        let hold = only_hold(&mut pair).await;
         assert!(hold.expires_in > LEFT, "{name}: {hold:?}");
+    }
+}
+
+async fn only_hold(pair: &mut Pair) -> HoldView {
+    let view = pair.run("here", Op::View { waiters: 0 }).await;
+    let Reply::Seen(view) = view else {
+        panic!("{view:?}")
+    };
+    let [HolderView::Ours(hold)] = &view.holders[..] else {
+        panic!("{view:?}")
+    };
+    (**hold).clone()
+}
+
+#[tokio::test]
+async fn a_hold_that_has_lasted_for_as_long_as_it_may_is_not_resumed() {
+    let redis = RedisServer::start();
+    let permits = Permits::new(2, 2).unwrap();
+    for (name, mode) in [
+        ("exclusive", Mode::Exclusive),
+        ("shared", Mode::Shared),
+        ("permits", Mode::Semaphore(permits)),
+    ] {
+        let mut pair = Pair::new(&redis, name).await;
+        let Op::Acquire(mut asked) = acquire(1, mode) else {
+            panic!("it is an acquire")
+        };
+        asked.max_hold = Some(SOON);
+        pair.run("here", Op::Acquire(asked)).await;
+        let begun = Instant::now();
+        while begun.elapsed() < SOON * 10 {
+            only_hold(&mut pair).await;
+        }
+        for next in [2, 3] {
+            assert_eq!(
+                pair.run("there", resume(&[1], next)).await,
+                Reply::Lost(Loss::Expired),
+                "{name}"
+            );
+        }
+        // It stands, for the coordinator that had it to end.
+        assert!(only_hold(&mut pair).await.expires_in < RENEWED_FOR);
+        let renew = Op::Renew {
+            owner: owner(1),
+            ttl: RENEWED_FOR,
+        };
+        assert_eq!(pair.run("here", renew).await, Reply::Renewed);
     }
 }

@@ -1,5 +1,7 @@
 //! Resume: moves a hold, or a place in the queue, to another stream.
 
+use std::time::Duration;
+
 use super::{
     LockState,
     step::{HandedOn, Step, alone, over},
@@ -68,6 +70,10 @@ impl LockState {
                 hold: Some(seen),
                 loss: Loss::Expired,
             });
+            return Reply::Lost(Loss::Expired);
+        }
+        // Otherwise one who resumes it again and again holds it for ever. What is left is for the coordinator that had it to end.
+        if hold.ends_in(step.now) == Some(Duration::ZERO) {
             return Reply::Lost(Loss::Expired);
         }
         // That of the hold may have been replaced since.

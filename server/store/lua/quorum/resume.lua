@@ -5,7 +5,7 @@
 -- ARGV  its next owner id, those that it may be under, one after the other, TTL (ms; the hold's lock-delay comes on top), the
 --       time to remember the token and the owner ids (ms), coordinator id, session id, client name, hold count
 -- Reply DONE, token, the record | MISSING (also if there is no record of it) | TAKEN | EXPIRED (no more than the
---       lock-delay was left) | REPLACED
+--       lock-delay was left, or it was held for as long as it may) | REPLACED
 
 local next, from, ttl, memory = ARGV[3], ARGV[4], tonumber(ARGV[5]), ARGV[6]
 local me, session, client, times = ARGV[7], ARGV[8], ARGV[9], tonumber(ARGV[10])
@@ -40,6 +40,9 @@ if not is_known then return answer(MISSING) end
 local _, delay, coordinator, sessions, extras, former, value = read_details(found)
 local left = call('PTTL', lock)
 if delay > 0 and left >= 0 and left <= delay then return answer(EXPIRED) end
+-- Held for as long as it may: see resume.lua.
+local max_hold = #extras >= 29 and unpack_bytes('>I8', extras, 22) or 0
+if max_hold > 0 and unpack_bytes('>I8', found, 9) + max_hold * 1000 <= now then return answer(EXPIRED) end
 local full = is_full()
 -- First: after a write like this one Redis lets a script go on even when it is out of memory. Then it
 -- keeps the old client name if the new one is longer, and remembers no owner ids: those only tell a coordinator that still

@@ -90,5 +90,10 @@ pub(crate) async fn of_a_bounded_hold(site: &Site) {
     let lost = new.lost(max_hold + LATE).await.remove(0);
     assert_eq!(lost.reason(), LostReason::MaxHold);
     assert!(granted.elapsed() < max_hold + LATE);
+    // It is kept until its client must have heard of this, but not resumed again.
+    let again = vec![resume_hold(&resumed.only_hold())];
+    let (third, resumed) = RawSession::resume(&site.endpoint(0), TTL, again).await;
+    assert_eq!(resumed.refused[0].reason(), LostReason::Expired);
+    third.close().await;
     new.close().await;
 }
