@@ -345,8 +345,8 @@ pub enum Reply {
         current: Vec<Current>,
         /// Time until the first hold or lock-delay that blocks it expires, if any does.
         expires_in: Option<Duration>,
-        /// Whether the oldest waiter of the command is in the queue or holds the lock, and an operator has removed no waiter of
-        /// the caller since its last refresh.
+        /// Whether the oldest waiter of the command is in the queue or holds the lock, and no waiter of the caller was removed
+        /// by an operator, or because of a lowered limit, since its last refresh.
         attached: bool,
     },
     /// The force release was carried out.

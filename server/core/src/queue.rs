@@ -30,7 +30,7 @@ pub struct Queue {
 #[derive(Clone, Debug)]
 struct Line {
     refreshed: StoreTime,
-    /// Whether one of them was removed by force since then.
+    /// Whether one of them was removed without asking for it since then.
     has_lost: bool,
     by_place: BTreeMap<u64, Waiter>,
 }
@@ -169,7 +169,7 @@ impl Queue {
     }
 
     /// Notes that a coordinator's waiters live. Keeps nothing of a coordinator without waiters. Returns whether one of its waiters
-    /// was removed by force since the last refresh.
+    /// was removed without asking for it since the last refresh.
     pub fn refresh(&mut self, coordinator: &CoordinatorId, now: StoreTime) -> bool {
         if self.is_empty() {
             return false;

@@ -38,7 +38,7 @@ impl LockState {
         NameEdges {
             holders: holders.map(|hold| hold.edge()).collect(),
             waiters: self.queue.living(now).take(EDGES).map(edge).collect(),
-            limit: self.holders.limit(),
+            limit: self.limit(),
             complete,
         }
     }

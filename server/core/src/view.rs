@@ -110,7 +110,7 @@ pub struct NameEdges {
     pub holders: Vec<HoldEdge>,
     /// The first waiters whose coordinators live, in order: at most [`EDGES`].
     pub waiters: Vec<WaitEdge>,
-    /// The semaphore's limit in force, while it has holders.
+    /// The semaphore's limit, while it has holders or waiters.
     pub limit: Option<Limit>,
     /// Whether these are all holders: not where there are more than [`EDGES`].
     pub complete: bool,

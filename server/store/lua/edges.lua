@@ -3,8 +3,8 @@
 -- KEYS  all four
 -- ARGV  e
 -- Reply {false, 8, 1 if these are all holders, {{owner id, session, extras, client name}, …}, those that end first
---       before others; none where they are too many, the first waiters whose coordinators live (see first_waiters), the limit in
---       force of the permits that are held or 0, its revision}
+--       before others; none where they are too many, the first waiters whose coordinators live (see first_waiters), the
+--       semaphore's limit or 0, its revision}
 
 local EDGES = 8
 local MOST = 512 -- holders, and waiters, that are shown
@@ -23,7 +23,6 @@ local function edges()
     local _, _, _, session, extras, client = read_details(hold, DETAILS)
     shown[i] = { hold:sub(17, 32), session, extras, client }
   end
-  local limit, revision
-  if many then limit, revision = many.limit() end
+  local limit, revision = limit_in_use()
   return { false, EDGES, is_complete and 1 or 0, shown, first_waiters(MOST, true), limit or 0, revision or 0 }
 end

@@ -88,8 +88,10 @@ local function mint(of, last)
   return last + 1
 end
 
--- Extends the time for which the newest token is remembered. Returns the record, false without one.
+-- Extends the time for which the newest token is remembered, and the limit of the permits that are held. Returns the record,
+-- false without one.
 local function remember()
+  if many then many.remember_limit() end
   local found = call('GETEX', record, 'PX', memory)
   local token = found and #found >= 8 and token_of(found) or 0
   if token > now then call('PEXPIRE', record, memory_of(token)) end
@@ -131,6 +133,9 @@ end
 
 -- Returns the key of the void owner ids.
 local function replaced() return companion(':replaced:') end
+
+-- Returns the key of a semaphore's limit that has a revision (see limit.lua).
+local function limit_key() return companion(':limit:') end
 
 -- Returns why an owner id is void, nil if it is not: RESUMED (a resume replaced it, see resume.lua), or, if that is asked for
 -- too, FORCED_OUT (an operator removed its waiter, see force_release.lua).

@@ -45,7 +45,7 @@ local function grant(owner, lasts, details, coordinator, mode, limit, revision, 
   local minted = mint('', last)
   if not many then
     many_made = many_made or many_functions()
-    many_made.begin(mode, limit, revision)
+    many_made.begin(mode, limit or 0, revision or 0)
   end
   if is_handed then state = state:upper() end
   local found = pack('>I8I8', minted, now) .. owner .. state .. details:sub(2)

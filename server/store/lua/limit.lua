@@ -2,12 +2,11 @@
 -- gives way, and limits of the same revision must agree.
 --
 -- Holders and waiters have the limit in force in their states (see many.lua and queue.lua). One with a revision is also in the
--- key 'limit', its 4 bytes and the 4 of the revision, for as long as a token is remembered: so it outlasts them, and an
--- acquire without a revision that finds nobody there does not bring the former limit back.
+-- key 'limit', its 4 bytes and the 4 of the revision, for as long as a token would be remembered from the last acquire, renewal
+-- or resume of permits on: so it outlasts them, and an acquire without a revision that finds nobody there does not bring the
+-- former limit back.
 
 local OTHER_LIMIT = 7
-
-local function limit_key() return companion(':limit:') end
 
 -- Returns the limit that is remembered and its revision, nil without one.
 local function remembered_limit()

@@ -148,6 +148,12 @@ function functions.limit()
   if mode == 'p' then return limit, revision end
 end
 
+-- Extends the time for which the semaphore's limit is remembered, if it has a revision. The call did not name its key: while
+-- the slot is being moved to another node, it may be there, and stays as it is.
+function functions.remember_limit()
+  if mode == 'p' and revision > 0 then redis.pcall('PEXPIRE', limit_key(), memory) end
+end
+
 -- Replaces the semaphore's limit.
 function functions.set_limit(of, at) limit, revision, has_changed = of, at, true end
 

@@ -8,7 +8,7 @@
 --
 -- The state is {next place, when the keys' expiry was last extended (µs), coordinator → {when it last showed that its
 -- waiters live (µs), the first place that counts, whether there may be waiters below that, true if one of them was removed by
--- force since its last refresh}, the limit in force of the waiters for permits, if there was one since the queue was empty, its
+-- force, or because of a lowered limit, since its last refresh}, the limit in force of the waiters for permits, if there was one since the queue was empty, its
 -- revision}. The waiters of a coordinator that is silent for too long lose their places and count as gone. Scripts remove them
 -- some at a time, because thousands would block Redis.
 
@@ -214,8 +214,8 @@ end
 
 -- Grants the lock to the next waiters whose coordinators live, one after the other, as long as the next one fits. Waiters of
 -- a dead one are skipped but keep their places. A waiter for more permits than the limit in force leaves the queue when it is
--- the next, so that it blocks nobody: its coordinator finds it gone at a refresh, asks again, and is refused. Returns what
--- common.lua calls handed, and, unless a hold is exclusive, whether there is a next waiter.
+-- the next, so that it blocks nobody: its coordinator's next refresh says so, the coordinator asks again, and is refused. Returns
+-- what common.lua calls handed, and, unless a hold is exclusive, whether there is a next waiter.
 local function hand_on()
   if not attached or (holder and not many) then return false, false end
   check_settled()
@@ -259,6 +259,10 @@ local function hand_on()
     if fits_never then
       remove(owner, member, is_last)
       if changes then note('withdrawn', view_waiter(coordinator, since, details, place)) end
+      if attached then
+        attached[coordinator][4] = true
+        save_state()
+      end
     elseif lasts then
       if mode == 'p' then
         local revision_in_force

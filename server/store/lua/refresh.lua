@@ -4,7 +4,8 @@
 -- ARGV  f: the caller's oldest waiter, or empty
 -- Reply {handed, 4, {{owner id, token, 1 if a session's}, …} of the caller's hold if it holds it alone, or of its first
 --       100 fresh ones, oldest first, ms until the first hold or lock-delay expires (below 0: never, or there is none),
---       1 if the oldest waiter waits or holds, and none was removed by force since the last refresh}
+--       1 if the oldest waiter waits or holds, and none was removed by force, or because of a lowered limit, since the last
+--       refresh}
 
 local REFRESHED = 4
 local CURRENT_AT_ONCE = 100

@@ -1,5 +1,7 @@
 //! Limits of semaphores that change while they are in use, and permits that are given back in part.
 
+use std::time::Duration;
+
 use leasehold_core::{
     command::{Executed, Op, Reply},
     id::OwnerId,
@@ -7,7 +9,7 @@ use leasehold_core::{
 };
 use leasehold_tests::RedisServer;
 
-use crate::pair::{Pair, acquire, owner, release};
+use crate::pair::{Pair, acquire, owner, release, resume};
 
 /// Changes the states of holders and of the queue to those of coordinators that know no revisions.
 const WITHOUT_REVISIONS: &str = r"
@@ -84,6 +86,61 @@ async fn waiters_for_more_than_a_lowered_limit_leave_and_those_behind_get_in() {
     assert_eq!(limit(&mut pair).await, None);
     pair.run("there", acquire(5, permits(1, 4, 0))).await;
     assert_eq!(limit(&mut pair).await.map(|limit| limit.revision), Some(7));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiter_that_leaves_is_missed_also_if_its_coordinator_takes_another_for_the_oldest() {
+    let redis = RedisServer::start();
+    let mut pair = Pair::new(&redis, "missed").await;
+    for (number, wanted) in [(0, 4), (1, 4), (2, 1)] {
+        let mode = permits(wanted, 4, 0);
+        pair.run("here", acquire(number, mode)).await;
+    }
+    pair.run("here", acquire(3, Mode::Exclusive)).await;
+    pair.run("there", acquire(4, permits(2, 2, 1))).await;
+    let released = pair.execute("there", release(0)).await;
+    assert_eq!(handed(&released), [owner(2)]);
+    for (by, is_attached) in [("there", true), ("here", false), ("here", true)] {
+        let oldest = Some(owner(2));
+        match pair.run(by, Op::Refresh { oldest }).await {
+            Reply::Refreshed { attached, .. } => assert_eq!(attached, is_attached, "{by}"),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_limit_is_remembered_from_the_last_renewal_or_resume_on() {
+    let redis = RedisServer::start();
+    let mut connection = redis.async_connection().await;
+    let mut pair = Pair::new(&redis, "renewed").await;
+    pair.run("here", acquire(0, permits(1, 2, 3))).await;
+    let key: Vec<String> = redis::cmd("KEYS")
+        .arg("*:limit:*")
+        .query_async(&mut connection)
+        .await
+        .unwrap();
+    for op in [
+        Op::Renew {
+            owner: owner(0),
+            ttl: Duration::from_secs(600),
+        },
+        resume(&[0], 1),
+    ] {
+        let _: () = redis::cmd("PEXPIRE")
+            .arg(&key[0])
+            .arg(5_000)
+            .query_async(&mut connection)
+            .await
+            .unwrap();
+        pair.run("here", op).await;
+        let left: u64 = redis::cmd("PTTL")
+            .arg(&key[0])
+            .query_async(&mut connection)
+            .await
+            .unwrap();
+        assert!(left > 30_000, "{left} ms");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -24,6 +24,8 @@
 //! - A ticket that has left its queue can only come back behind the others, with a later time of joining. So a wait that
 //!   both passes saw with the same ticket and time kept its place all the time between, *T* included, and two such waits
 //!   kept their order.
+//! - The limit of a semaphore is the one that the later pass saw. Waiters that a greater one before it let go on are no longer in
+//!   the queue. A later change of the limit might let a stuck actor go on: the detector does not wait for one.
 //! - An actor with a wait that only one pass saw is assumed to wait for nothing.
 //! - A coordinator publishes an actor with all of its waits or not at all. When a bound makes the coordinator leave out an
 //!   actor that has several waits, it publishes the actor's session in [`Omissions`]. The detector assumes that the actors

@@ -69,7 +69,7 @@ pub(super) struct Capacity {
     exclusive: usize,
     shared: usize,
     permits: u64,
-    /// The semaphore's limit in force.
+    /// The semaphore's limit, 0 without one.
     limit: u32,
 }
 
@@ -91,7 +91,12 @@ impl Capacity {
         }
     }
 
+    /// Returns whether a waiter at the head of the queue can go on. One for more permits than the limit does, because the store
+    /// removes it from the queue.
     pub(super) fn fits(self, mode: Mode) -> bool {
+        if self.limit > 0 && mode.permits() > self.limit {
+            return self.exclusive == 0;
+        }
         let taken = match self {
             Self { exclusive: 1.., .. } => Taken::All,
             Self { shared: 1.., .. } => Taken::Shared,

@@ -18,7 +18,7 @@ impl LockState {
     /// coordinator's waiter lasts only for the claim time, until that coordinator confirms it.
     ///
     /// A waiter for more permits than the limit in force leaves the queue when it is the next, so that it blocks nobody: its
-    /// coordinator finds it gone at a refresh, asks again, and is refused.
+    /// coordinator's next refresh says so, the coordinator asks again, and is refused.
     pub(super) fn hand_on(&mut self, step: &mut Step<'_>) -> HandedOn {
         let mut handed_on = HandedOn::default();
         let mut dropped = 0;
@@ -36,7 +36,7 @@ impl LockState {
             if fits_never {
                 dropped += 1;
                 let owner = next.acquire.owner;
-                if let Some(waiter) = self.queue.remove(&owner) {
+                if let Some(waiter) = self.queue.force_out(&owner) {
                     step.tell(|| Change::Withdrawn(Box::new(waiter.view())));
                 }
                 continue;
@@ -116,10 +116,15 @@ impl LockState {
         token
     }
 
-    /// Extends the time for which the newest token is remembered.
+    /// Extends the time for which the newest token is remembered, and the limit of the permits that are held.
     pub(super) fn remember(&mut self, step: &Step<'_>) {
         if let Some(record) = &mut self.token {
             record.forget_at = step.caller.remembers_until(record.last, step.now);
+        }
+        if let Some(record) = &mut self.remembered
+            && self.holders.limit().is_some_and(|limit| limit.revision > 0)
+        {
+            record.forget_at = step.now.after(step.caller.token_memory);
         }
     }
 }

@@ -2,12 +2,12 @@
 
 use leasehold_core::{
     deadlock::{Deadlock, find, stuck},
-    mode::Mode,
+    mode::{Mode, Permits},
 };
 
 use crate::{
     agreement::{victims, whose},
-    town::{A, B, C, D, S, Town, UNARY, Who, X, actor, nobody, permits},
+    town::{A, B, C, D, LIMIT, S, Town, UNARY, Who, X, actor, nobody, permits},
 };
 
 /// Returns the stuck actors, and those whose waits are to end.
@@ -127,6 +127,26 @@ fn a_semaphore_of_which_somebody_else_is_free_to_release() {
     // Now it is not free either.
     semaphore.wait(B, THREE, X);
     assert_eq!(look(&semaphore), (vec![TWO, ONE, THREE], vec![THREE]));
+}
+
+#[test]
+fn a_request_for_more_than_a_lowered_limit_is_in_nobodys_way() {
+    let more = Mode::Semaphore(Permits::new(LIMIT + 1, LIMIT + 1).unwrap());
+    // Before it is another waiter, which may go on with something else.
+    let lowered = |first: Mode, second: Mode| {
+        town(
+            &[(A, ONE, permits(1)), (B, TWO, X), (C, nobody(9), X)],
+            &[
+                (A, FOUR, first),
+                (C, FOUR, X),
+                (A, TWO, second),
+                (B, ONE, X),
+            ],
+        )
+    };
+    assert_eq!(look(&lowered(X, more)), (vec![], vec![]));
+    let stuck = look(&lowered(X, X));
+    assert_eq!(stuck, (vec![TWO, ONE], vec![ONE]));
 }
 
 #[test]

@@ -181,7 +181,7 @@ impl Model {
                     since: waiter.since,
                 })
                 .collect(),
-            limit: self.permits().1,
+            limit: self.limit(),
             complete,
         }
     }

@@ -106,6 +106,15 @@ impl World {
         self.send(&Op::Refresh { oldest: None })
     }
 
+    /// Returns whether a refresh finds that no waiter is missing, by the one that it takes for the oldest.
+    fn is_attached(&mut self, oldest: OwnerId) -> bool {
+        let oldest = Some(oldest);
+        match self.send(&Op::Refresh { oldest }).reply {
+            Reply::Refreshed { attached, .. } => attached,
+            other => panic!("a refresh was answered by {other:?}"),
+        }
+    }
+
     fn view(&mut self) -> NameView {
         match self.send(&Op::View { waiters: 1_000 }).reply {
             Reply::Seen(view) => *view,
@@ -321,14 +330,22 @@ fn a_waiter_for_more_than_a_lowered_limit_blocks_nobody() {
     let view = world.view();
     assert_eq!((view.waiter_count, view.permits_taken), (0, 1));
     // That is how its coordinator finds out.
-    let refreshed = world.send(&Op::Refresh { oldest: Some(big) });
-    assert!(matches!(
-        refreshed.reply,
-        Reply::Refreshed {
-            attached: false,
-            ..
-        }
-    ));
+    assert!(!world.is_attached(big));
+}
+
+#[test]
+fn a_waiter_that_leaves_is_missed_also_if_its_coordinator_takes_another_for_the_oldest() {
+    let mut world = World::new();
+    world.acquire(permits(5, FORMER), true);
+    world.acquire(permits(5, FORMER), true);
+    let (small, _) = world.acquire(permits(1, FORMER), true);
+    world.acquire(Mode::Exclusive, true);
+    world.acquire(permits(3, LOWERED), false);
+    world.release(1);
+    assert_eq!(world.view().waiter_count, 1);
+    for is_attached in [false, true] {
+        assert_eq!(world.is_attached(small), is_attached);
+    }
 }
 
 #[test]
@@ -343,6 +360,23 @@ fn a_limit_with_a_revision_is_remembered_when_everybody_has_let_go() {
     world.now = world.now.after(MEMORY);
     world.acquire(permits(1, FORMER), true);
     assert_eq!(world.view().limit, Some(FORMER));
+}
+
+#[test]
+fn a_limit_is_remembered_from_the_last_renewal_of_permits_on() {
+    let mut world = World::new();
+    let (held, _) = world.acquire(permits(1, LOWERED), true);
+    for _ in 0..3 {
+        world.now = world.now.after(MEMORY - Duration::from_secs(1));
+        world.send(&Op::Renew {
+            owner: held,
+            ttl: FOREVER,
+        });
+    }
+    world.now = world.now.after(MEMORY - Duration::from_secs(1));
+    world.release(1);
+    world.acquire(permits(1, FORMER), true);
+    assert_eq!(world.view().limit, Some(LOWERED));
 }
 
 #[test]
