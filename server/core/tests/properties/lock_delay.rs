@@ -84,6 +84,7 @@ proptest! {
             (Deed::SetValue(owner, 1), Reply::Changed(false)),
             (Deed::SetCount(owner, 2), Reply::Changed(false)),
             (Deed::Downgrade(owner), Reply::Changed(false)),
+            (Deed::Reduce(owner, 1), Reply::Changed(false)),
             (Deed::Release(owner, End::Clean), Reply::Released { held: false, waited: false, closed_for: None }),
         ] {
             prop_assert_eq!(world.deed(0, 0, deed).reply, nothing, "{:?}", deed);

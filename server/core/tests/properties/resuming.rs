@@ -117,6 +117,7 @@ proptest! {
                     (Deed::SetValue(owner, 1), Reply::Changed(false)),
                     (Deed::SetCount(owner, 2), Reply::Changed(false)),
                     (Deed::Downgrade(owner), Reply::Changed(false)),
+                    (Deed::Reduce(owner, 1), Reply::Changed(false)),
                     (Deed::Release(owner, End::Unclean), nothing.clone()),
                     (Deed::Release(owner, End::Clean), nothing),
                 ] {

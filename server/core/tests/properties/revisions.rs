@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use leasehold_core::{
-    command::{Acquire, Caller, End, Executed, One, Op, PLACES_KEPT, Reply},
-    id::{Actor, CoordinatorId, FencingToken, OwnerId},
+    command::{Acquire, Caller, End, Executed, One, Op, PLACES_KEPT, Reply, Resume},
+    id::{Actor, CoordinatorId, FencingToken, OwnerId, SessionId},
     lock::LockState,
     mode::{Limit, Mode, Permits},
     name::{ClientName, Value},
@@ -377,6 +377,24 @@ fn a_limit_is_remembered_from_the_last_renewal_of_permits_on() {
     world.release(1);
     world.acquire(permits(1, FORMER), true);
     assert_eq!(world.view().limit, Some(LOWERED));
+}
+
+#[test]
+fn a_resume_of_the_only_hold_keeps_the_limit_in_force() {
+    let mut world = World::new();
+    let (held, _) = world.acquire(permits(1, FORMER), true);
+    world.acquire(permits(8, RAISED), false);
+    let resume = Resume {
+        from: vec![held],
+        next: owner(100),
+        session: SessionId::from_bytes([7; 16]),
+        client_name: ClientName::default(),
+        ttl: FOREVER,
+        count: 1,
+    };
+    let resumed = world.send(&Op::Resume(resume)).reply;
+    assert!(matches!(resumed, Reply::Resumed { .. }), "{resumed:?}");
+    assert_eq!(world.view().limit, Some(RAISED));
 }
 
 #[test]

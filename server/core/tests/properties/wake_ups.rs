@@ -35,6 +35,10 @@ fn hands_on(event: &Event, before: &Model, grants: &[Grant]) -> bool {
             let hold = before.ledger.get(owner);
             hold.is_some_and(|hold| hold.mode == Mode::Exclusive)
         }
+        (Deed::Reduce(owner, most), Reply::Changed(true)) => {
+            let hold = before.ledger.get(owner);
+            hold.is_some_and(|hold| hold.mode.permits() > most)
+        }
         (Deed::Resume(_), Reply::Resumed { token, .. }) => {
             grants.iter().any(|grant| grant.hold.token == *token)
         }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leasehold_core::{
     command::End,
-    mode::Mode,
+    mode::{Mode, Permits},
     view::HoldView,
     watch::{Event, EventKind},
 };
@@ -145,6 +145,41 @@ fn of_several_that_run_out_each_is_told() {
         .map(|event| hold_of(event).client_name.as_str())
         .collect();
     assert_eq!(ended, ["0", "1", "2"]);
+}
+
+#[test]
+fn permits_given_back_and_another_limit_are_told_and_known() {
+    let mut watched = Watched::new();
+    let revised = |number, limit| {
+        let permits = Permits::new(number, limit).unwrap();
+        Mode::Semaphore(permits.of_revision(1))
+    };
+    watched.world.ask(0, 0, Ask::waiting(permits(3, 3)));
+    watched.world.ask(0, 1, Ask::waiting(permits(1, 3)));
+    watched.world.deed(0, 0, Deed::Reduce(Owner(0), 1));
+    watched.world.deed(0, 0, Deed::Reduce(Owner(0), 2));
+    watched.world.ask(0, 0, Ask::waiting(revised(1, 5)));
+    watched.world.ask(0, 0, Ask::waiting(revised(3, 5)));
+    watched.take_in();
+    use EventKind::{Granted, LimitChanged, PermitsReduced, Queued};
+    assert_eq!(
+        kinds(&watched.events),
+        [
+            Granted,
+            Queued,
+            PermitsReduced,
+            Granted,
+            LimitChanged,
+            Granted,
+            Queued
+        ]
+    );
+    assert_eq!(hold_of(&watched.events[2]).mode.permits(), 1);
+    let limit = watched.events[4].limit.unwrap();
+    assert_eq!((limit.number, limit.revision), (5, 1));
+    let (known, seen) = (watched.of(0), watched.world.view(0));
+    assert_eq!((known.permits_taken, known.limit), (3, Some(limit)));
+    assert_eq!((seen.permits_taken, seen.limit), (3, Some(limit)));
 }
 
 #[test]
