@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold_core::{
-    command::{Executed, Op, Reply},
+    command::{Executed, Loss, Op, Reply},
     id::OwnerId,
     mode::{Limit, Mode, Permits},
 };
@@ -153,6 +153,9 @@ async fn many_waiters_for_more_than_a_lowered_limit_leave_some_at_a_time() {
     let lowering = acquire(200, permits(2, 2, 1));
     let lowering = pair.execute("here", lowering).await;
     assert_eq!((handed(&lowering), lowering.more), (Vec::new(), true));
+    // A resume that moves one of those that are left finds that it leaves.
+    let resumed = pair.run("there", resume(&[150], 300)).await;
+    assert_eq!(resumed, Reply::Lost(Loss::Taken));
     let released = pair.execute("here", release(0)).await;
     assert_eq!(
         (handed(&released), released.more),

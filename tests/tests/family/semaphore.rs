@@ -171,6 +171,40 @@ async fn a_greater_revision_replaces_the_limit_in_use_and_a_smaller_one_follows(
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_crowd_that_wants_more_than_a_lowered_limit_is_refused_and_leaves_nothing_in_the_way() {
+    const CROWD: usize = 150;
+    everywhere(async |site| {
+        let name = "crowd";
+        let (mut first, mut second) = (site.session(0).await, site.session(1).await);
+        let held = first.take_one(semaphore(name, 2, 2)).await;
+        let mut crowd = Vec::new();
+        for _ in 0..CROWD {
+            crowd.push((
+                first.wait_for(semaphore(name, 2, 2)).await,
+                second.wait_for(semaphore(name, 2, 2)).await,
+            ));
+        }
+        let mut behind = site.session(1).await;
+        let waits = behind.wait_for(semaphore(name, 1, 2)).await;
+        // More of them than leave at once.
+        assert!(!site.is_free_for(0, revised(1, semaphore(name, 1, 1))).await);
+        for (one, other) in crowd {
+            for (session, id) in [(&mut first, one), (&mut second, other)] {
+                let refusal = session.refusal(id, LATE * 2).await;
+                assert_eq!(refusal.reason, "LIMIT_MISMATCH", "{refusal:?}");
+            }
+        }
+        site.seen(0, name, "one waiter", |view| view.waiter_count == 1)
+            .await;
+        assert!(first.release(&held).await);
+        let lock = behind.granted_all(waits, PROMPT).await.remove(0);
+        assert!(behind.release(&lock).await);
+        site.free(name).await;
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn permits_that_are_given_back_let_waiters_in_and_the_others_stay_held() {
     everywhere(async |site| {
         let name = "reduced";

@@ -55,6 +55,12 @@ coverage! {
     losses: 2_400,
     /// Of these, those that were held for as long as they may be.
     ended_by_bound: 140,
+    /// Commands that granted permits of a semaphore whose limit has a revision.
+    grants_of_a_revision: 750,
+    /// Acquires that were refused because of the limit in force.
+    other_limits: 16,
+    /// Holds whose permits were given back in part, or had no more than those.
+    reduced: 300,
     /// Acquires that were cancelled in time.
     cancelled: 3_700,
     /// Acquires whose wait was over.

@@ -252,7 +252,8 @@ impl World {
         }
     }
 
-    /// Fails if the token of a grant does not rise. One command may grant several: its caller's, and those to waiters.
+    /// Fails if the token of a grant does not rise, or if more permits are taken after it than the limit in force. One command may
+    /// grant several: its caller's, and those to waiters.
     fn check_grants(&mut self, command: &Command, executed: &Executed) {
         let handed = executed.handed.iter();
         let mut granted: Vec<_> = handed.map(|handed| (handed.token, handed.owner)).collect();
@@ -263,22 +264,40 @@ impl World {
             (Reply::Resumed { token, .. }, Op::Resume(resume)) => {
                 self.store.granted.insert(resume.next, *token);
             }
+            (Reply::OtherLimit { .. }, _) => self.seen.other_limits += 1,
+            (Reply::Changed(true), Op::Reduce { .. }) => self.seen.reduced += 1,
             _ => {}
         }
         granted.sort_by_key(|(token, _)| *token);
+        let mut are_new = false;
         for (token, owner) in granted {
-            self.check_token(&command.name, owner, token);
+            are_new |= self.check_token(&command.name, owner, token);
+        }
+        if are_new {
+            self.check_limit(&command.name);
         }
     }
 
-    /// What is asked again keeps the token that it was granted with.
-    fn check_token(&mut self, name: &LockName, owner: OwnerId, token: FencingToken) {
+    fn check_limit(&mut self, name: &LockName) {
+        let view = self.view(name);
+        if view.permits_taken > 0
+            && let Some(limit) = view.limit
+        {
+            let most = u64::from(limit.number);
+            assert!(view.permits_taken <= most, "at {}: {view:#?}", self.now);
+            self.seen.grants_of_a_revision += u64::from(limit.revision > 0);
+        }
+    }
+
+    /// Returns whether the grant is new. What is asked again keeps the token that it was granted with.
+    fn check_token(&mut self, name: &LockName, owner: OwnerId, token: FencingToken) -> bool {
         if self.store.granted.insert(owner, token) == Some(token) {
-            return;
+            return false;
         }
         if let Some(newest) = self.store.tokens.insert(name.clone(), token) {
             assert!(newest < token, "the token of {name} went back to {token}");
         }
+        true
     }
 
     /// Wakes the coordinators up that the command concerns.
