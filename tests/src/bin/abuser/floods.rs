@@ -10,8 +10,9 @@ use std::{
 };
 
 use leasehold_proto::v1::{
-    AcquireRequest, SessionAcquire, SessionHeartbeat, SessionOpen, SessionRelease, SessionRequest,
-    lock_service_client::LockServiceClient, session_request::Request, session_response::Response,
+    AcquireRequest, LockMode, SessionAcquire, SessionHeartbeat, SessionOpen, SessionReduce,
+    SessionRelease, SessionRequest, lock_service_client::LockServiceClient,
+    session_request::Request, session_response::Response,
 };
 use tokio::{sync::mpsc, task::JoinSet};
 use tokio_stream::wrappers::ReceiverStream;
@@ -30,15 +31,45 @@ const IN_FLIGHT: usize = 256;
 enum Names {
     One,
     Distinct,
+    /// Permits of one semaphore, each time with another limit of a greater revision.
+    Limits,
+}
+
+/// What an acquire asks for.
+#[derive(Default)]
+struct Wanted {
+    name: String,
+    mode: LockMode,
+    permits: u32,
+    limit: u32,
+    limit_revision: u32,
 }
 
 static NUMBER: AtomicU64 = AtomicU64::new(0);
 
 impl Names {
-    fn next(self) -> String {
-        match self {
-            Self::One => "abuse/flood".to_owned(),
-            Self::Distinct => format!("abuse/flood/{}", NUMBER.fetch_add(1, Ordering::Relaxed)),
+    fn next(self) -> Wanted {
+        let number = || NUMBER.fetch_add(1, Ordering::Relaxed);
+        let (name, limit_revision) = match self {
+            Self::One => ("abuse/flood".to_owned(), 0),
+            Self::Distinct => (format!("abuse/flood/{}", number()), 0),
+            Self::Limits => {
+                let revision = u32::try_from(number() + 1).unwrap_or(u32::MAX);
+                ("abuse/limits".to_owned(), revision)
+            }
+        };
+        match limit_revision {
+            0 => Wanted {
+                name,
+                ..Wanted::default()
+            },
+            _ => Wanted {
+                name,
+                mode: LockMode::Semaphore,
+                permits: 2,
+                limit: 2 + limit_revision % 7,
+                limit_revision,
+            },
         }
     }
 }
@@ -51,6 +82,11 @@ pub(crate) async fn one_name(server: SocketAddr, tally: Tally) -> anyhow::Result
 /// Does the same, each time for another lock.
 pub(crate) async fn names(server: SocketAddr, tally: Tally) -> anyhow::Result<()> {
     flood(server, Names::Distinct, SESSIONS, CALLERS, tally).await
+}
+
+/// Sessions and unary callers that all change the limit of the same semaphore, and give their permits back one after the other.
+pub(crate) async fn limits(server: SocketAddr, tally: Tally) -> anyhow::Result<()> {
+    flood(server, Names::Limits, SESSIONS, CALLERS, tally).await
 }
 
 /// Floods with one session alone, always for other locks.
@@ -121,12 +157,17 @@ async fn session(server: SocketAddr, names: Names, in_flight: usize, tally: &Tal
     };
     let ask = async || {
         let wait = match names {
-            Names::One => None,
+            Names::One | Names::Limits => None,
             Names::Distinct => Some(prost_types::Duration::default()),
         };
         tally.one("acquires");
+        let wanted = names.next();
         say(Request::Acquire(SessionAcquire {
-            name: names.next(),
+            name: wanted.name,
+            mode: wanted.mode.into(),
+            permits: wanted.permits,
+            limit: wanted.limit,
+            limit_revision: wanted.limit_revision,
             wait,
             ..SessionAcquire::default()
         }))
@@ -159,6 +200,16 @@ async fn session(server: SocketAddr, names: Names, in_flight: usize, tally: &Tal
                     for lock in granted.locks {
                         tally.one("granted");
                         let (name, owner_id) = (lock.name, lock.owner_id);
+                        if let Names::Limits = names {
+                            let (name, owner_id) = (name.clone(), owner_id.clone());
+                            let permits = 1;
+                            say(Request::Reduce(SessionReduce {
+                                name,
+                                owner_id,
+                                permits,
+                            }))
+                            .await?;
+                        }
                         say(Request::Release(SessionRelease { name, owner_id })).await?;
                     }
                     ask().await?;
@@ -184,8 +235,13 @@ async fn caller(server: SocketAddr, names: Names, tally: &Tally) {
     };
     let mut client = LockServiceClient::new(channel);
     loop {
+        let wanted = names.next();
         let request = AcquireRequest {
-            name: names.next(),
+            name: wanted.name,
+            mode: wanted.mode.into(),
+            permits: wanted.permits,
+            limit: wanted.limit,
+            limit_revision: wanted.limit_revision,
             ttl: Some(prost_types::Duration {
                 seconds: 1,
                 nanos: 0,

@@ -46,6 +46,7 @@ async fn main() -> anyhow::Result<()> {
                 "blocked-waits" => blocked::waits(server, tally).await,
                 "flood-one-name" => floods::one_name(server, tally).await,
                 "flood-names" => floods::names(server, tally).await,
+                "flood-limits" => floods::limits(server, tally).await,
                 "flood-one-session" => floods::one_session(server, tally).await,
                 "malformed" => malformed::garbage(server, tally).await,
                 "huge" => malformed::huge(server, tally).await,

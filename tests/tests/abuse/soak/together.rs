@@ -39,13 +39,14 @@ const BLOCKED: Abuse = Abuse {
     ..abuse("blocked-waits", 20, 0, 0)
 };
 
-const ABUSES: [Abuse; 11] = [
+const ABUSES: [Abuse; 12] = [
     BLOCKED,
     abuse("slow", 1000, 0, 0),
     abuse("unread-sessions", 40, 40, 0),
     abuse("unread-watches", 20, 100, 0),
     abuse("flood-one-name", 20, 20, 0),
     abuse("flood-names", 20, 20, 0),
+    abuse("flood-limits", 20, 20, 0),
     abuse("flood-one-session", 1, 40, 0),
     abuse("malformed", 16, 0, 16),
     abuse("huge", 8, 0, 8),
