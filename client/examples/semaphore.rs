@@ -1,4 +1,5 @@
-//! Example of a semaphore: of six downloads, at most three run at the same time.
+//! Example of a semaphore: of six downloads, at most three run at the same time. Then the limit is raised while it is in use,
+//! and a holder gives part of its permits back.
 //!
 //! ```text
 //! cargo run --example semaphore -- http://127.0.0.1:7420
@@ -30,6 +31,23 @@ async fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     }
     while let Some(done) = tasks.join_next().await {
         done??;
+    }
+
+    // The next version of the program allows five. The former one still runs, and gets along with it.
+    let more = client.semaphore("downloads", 5).limit_revision(1);
+    let one = downloads.permits(1).await?;
+    let four = more.permits(4).await?;
+    // Three of its four files are there.
+    four.keep(1).await?;
+    let two = downloads.permits(2).await?;
+    println!(
+        "{} + {} + {} of 5",
+        one.permits(),
+        four.permits(),
+        two.permits()
+    );
+    for permit in [one, four, two] {
+        permit.release().await?;
     }
 
     client.close().await;

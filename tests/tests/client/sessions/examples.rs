@@ -9,7 +9,7 @@ async fn every_example_does_what_it_shows() {
         ("lock", "released"),
         ("try_with_lock", "sold out"),
         ("several_locks", "2 transfers done"),
-        ("semaphore", "with 1 permit"),
+        ("semaphore", "1 + 1 + 2 of 5"),
         ("election", "ran 3 jobs and resigned"),
         ("watch", "orders/42: Released"),
         ("members", "members: web-1"),
