@@ -8,6 +8,7 @@
 --       | {handed, 2, false | its holder (see view_holders)}
 --       | {false, 7, the semaphore's limit in force, its revision}: it is another one of this revision, or less than the permits
 --       | RESUMED | FORCED_OUT if it was sent before, and another stream has resumed it since, or an operator removed it
+--       | EXPIRED if it was granted before, and no more than its lock-delay is left
 -- If it is sent again, its grant or place stands, and never ends sooner, because this one may be late, and the hold may have
 -- been renewed for longer since.
 
@@ -22,11 +23,13 @@ local function acquire(owner, lasts, details)
   if many then
     local found = many.get(owner)
     if found then
+      if has_run_out(owner, found) then return EXPIRED end
       many.extend(owner, found, math.max(tonumber(lasts), many.left(owner)))
       return token_of(found)
     end
   elseif holder == owner then
     local found = record_of(owner)
+    if found and has_run_out(owner, found) then return EXPIRED end
     call('PEXPIRE', lock, math.max(tonumber(lasts), call('PTTL', lock)))
     -- Without a record: it was deleted.
     if not found then

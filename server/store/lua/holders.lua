@@ -21,6 +21,17 @@ local function put_anonymous(owner, found)
   call('SET', record, kept, 'KEEPTTL')
 end
 
+-- Returns whether no more than its lock-delay is left of a hold. Then reports it as lost, and strips it.
+local function has_run_out(owner, found)
+  local state, delay = read_details(found, DETAILS)
+  if delay == 0 or not is_confirmed(state) then return false end
+  local left = many and many.left(owner) or call('PTTL', lock)
+  if left < 0 or left > delay then return false end
+  note('lost', view_hold(found, 0), EXPIRED)
+  put_anonymous(owner, found)
+  return true
+end
+
 -- Returns whether one more hold in this mode fits.
 local function fits(mode, permits)
   if many then return many.fits(mode, permits) end

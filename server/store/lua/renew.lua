@@ -24,15 +24,8 @@ local function renew(owner, ttl)
     end
     found = newest_one
   end
+  if has_run_out(owner, found) then return EXPIRED end
   local state, delay, coordinator = read_details(found, DETAILS)
-  if is_confirmed(state) and delay > 0 then
-    local left = many and many.left(owner) or call('PTTL', lock)
-    if left >= 0 and left <= delay then
-      note('lost', view_hold(found, 0), EXPIRED)
-      put_anonymous(owner, found)
-      return EXPIRED
-    end
-  end
   if many then
     many.extend(owner, found, ttl + delay)
   else

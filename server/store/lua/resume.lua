@@ -43,16 +43,9 @@ local function taken_over(text, at, session, client)
 end
 
 local function resume_hold(owner, found, next, ttl, times, session, client)
-  local state, delay, coordinator, sessions, extras = read_details(found, DETAILS)
+  if has_run_out(owner, found) then return EXPIRED end
+  local _, delay, coordinator, sessions, extras = read_details(found, DETAILS)
   sessions = resumed_by(session, sessions)
-  if is_confirmed(state) and delay > 0 then
-    local left = many and many.left(owner) or call('PTTL', lock)
-    if left >= 0 and left <= delay then
-      note('lost', view_hold(found, 0), EXPIRED)
-      put_anonymous(owner, found)
-      return EXPIRED
-    end
-  end
   -- Otherwise one who resumes it again and again holds it for ever. What is left is for the coordinator that had it to end.
   local token, granted = unpack_bytes('>I8I8', found)
   if is_bound_over(extras, granted) then return EXPIRED end

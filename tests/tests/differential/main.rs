@@ -25,6 +25,7 @@ mod pair;
 mod random;
 mod readers;
 mod resumed;
+mod run_out;
 mod seen;
 mod stepping;
 mod strangers;

@@ -246,6 +246,7 @@ fn what(op: &Op, reply: &Reply) -> &'static str {
             (Op::Resume(_), Loss::Taken) => "resume of what is taken",
             (Op::Resume(_), Loss::Expired) => "resume refused in the lock-delay",
             (Op::Resume(_), _) => "resume of what is gone",
+            (Op::Acquire(_), Loss::Expired) => "acquire again refused in the lock-delay",
             (Op::Acquire(_), _) => "acquire again of what was resumed",
             (_, Loss::Resumed) => "renewal of what was resumed",
             (_, Loss::Expired) => "renewal refused in the lock-delay",

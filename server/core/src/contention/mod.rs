@@ -330,6 +330,13 @@ impl ContendedNames {
                 Reply::Lost(Loss::Forced) => {
                     return self.end(name, owner, RegistryEvent::ForcedOut);
                 }
+                // Nobody was told of its grant, and nobody is granted the lock before its lock-delay is over or it is released.
+                Reply::Lost(Loss::Expired) => {
+                    let reason =
+                        "a grant had run out before the coordinator learned of it".to_owned();
+                    let failed = RegistryEvent::GrantFailed(StoreError::Unavailable { reason });
+                    return self.end(name, owner, failed);
+                }
                 // The limit was lowered while it waited.
                 Reply::OtherLimit { limit } => {
                     return self.end(name, owner, RegistryEvent::OtherLimit(limit));

@@ -6,7 +6,6 @@ use super::{
 };
 use crate::{
     command::{Acquire, Reply},
-    id::FencingToken,
     mode::Limit,
     watch::Change,
 };
@@ -18,8 +17,8 @@ impl LockState {
         {
             return alone(Reply::Lost(loss));
         }
-        if let Some(token) = self.retake(step, acquire) {
-            return alone(Reply::Granted { token });
+        if let Some(reply) = self.retake(step, acquire) {
+            return alone(reply);
         }
         let limit = match self.settle_limit(step, acquire) {
             Ok(limit) => limit,
@@ -45,8 +44,13 @@ impl LockState {
     }
 
     /// Answers an acquire that is sent again because its reply was lost: the grant stands, and never ends sooner by it, because
-    /// this one may be late, and the hold may have been renewed for longer since.
-    fn retake(&mut self, step: &Step<'_>, acquire: &Acquire) -> Option<FencingToken> {
+    /// this one may be late, and the hold may have been renewed for longer since. One of which only the lock-delay is left is
+    /// lost.
+    fn retake(&mut self, step: &mut Step<'_>, acquire: &Acquire) -> Option<Reply> {
+        self.holders.get(&acquire.owner)?;
+        if let Some(lost) = self.run_out(step, &acquire.owner) {
+            return Some(lost);
+        }
         let hold = self.holders.get_mut(&acquire.owner)?;
         hold.coordinator = step.caller.coordinator.clone();
         hold.confirmed = true;
@@ -55,7 +59,7 @@ impl LockState {
         let ends_at = step.now.after(acquire.ttl + acquire.lock_delay);
         let ends_at = ends_at.max(hold.ends_at);
         self.holders.extend(&acquire.owner, ends_at);
-        Some(token)
+        Some(Reply::Granted { token })
     }
 
     fn acquire_or_wait(

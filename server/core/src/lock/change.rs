@@ -18,31 +18,40 @@ use crate::{
 
 impl LockState {
     pub(super) fn renew(&mut self, step: &mut Step<'_>, owner: &OwnerId, ttl: Duration) -> Reply {
-        let lost = |step: &mut Step<'_>, hold, loss| {
-            step.tell(|| Change::Lost { hold, loss });
-            Reply::Lost(loss)
-        };
         if self.holders.get(owner).is_some() {
             self.remember(step);
+        }
+        if let Some(lost) = self.run_out(step, owner) {
+            return lost;
         }
         let Some(hold) = self.holders.get_mut(owner) else {
             if self.replaced.contains(owner) {
                 return Reply::Lost(Loss::Resumed);
             }
             let loss = self.gone();
-            return lost(step, None, loss);
+            step.tell(|| Change::Lost { hold: None, loss });
+            return Reply::Lost(loss);
         };
-        if step.now.until(hold.ends_at) <= hold.delay() {
-            let seen = over(hold);
-            hold.anonymize();
-            return lost(step, Some(seen), Loss::Expired);
-        }
         hold.confirmed = true;
         hold.fresh = false;
         hold.coordinator = step.caller.coordinator.clone();
         let ends_at = step.now.after(ttl + hold.lock_delay);
         self.holders.extend(owner, ends_at);
         Reply::Renewed
+    }
+
+    /// Answers a command on a hold of which only the lock-delay is left, which loses its value and client name.
+    pub(super) fn run_out(&mut self, step: &mut Step<'_>, owner: &OwnerId) -> Option<Reply> {
+        let hold = self.holders.get_mut(owner)?;
+        if step.now.until(hold.ends_at) > hold.delay() {
+            return None;
+        }
+        let (hold, loss) = (Some(over(hold)), Loss::Expired);
+        if let Some(hold) = self.holders.get_mut(owner) {
+            hold.anonymize();
+        }
+        step.tell(|| Change::Lost { hold, loss });
+        Some(Reply::Lost(loss))
     }
 
     /// Returns why a missing hold is lost.

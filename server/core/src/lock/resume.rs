@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{
     LockState,
-    step::{HandedOn, Step, alone, over},
+    step::{HandedOn, Step, alone},
 };
 use crate::{
     command::{Loss, Reply, Resume, ResumedTerms, ResumedWaiter},
@@ -60,20 +60,12 @@ impl LockState {
     }
 
     fn resume_hold(&mut self, step: &mut Step<'_>, resume: &Resume, owner: &OwnerId) -> Reply {
-        let Some(hold) = self.holders.get_mut(owner) else {
-            return Reply::Lost(self.gone());
-        };
-        if step.now.until(hold.ends_at) <= hold.delay() {
-            let seen = over(hold);
-            hold.anonymize();
-            step.tell(|| Change::Lost {
-                hold: Some(seen),
-                loss: Loss::Expired,
-            });
-            return Reply::Lost(Loss::Expired);
+        if let Some(lost) = self.run_out(step, owner) {
+            return lost;
         }
         // Otherwise one who resumes it again and again holds it for ever. What is left is for the coordinator that had it to end.
-        if hold.ends_in(step.now) == Some(Duration::ZERO) {
+        let hold = self.holders.get(owner);
+        if hold.and_then(|hold| hold.ends_in(step.now)) == Some(Duration::ZERO) {
             return Reply::Lost(Loss::Expired);
         }
         // That of the hold may have been replaced since.

@@ -15,7 +15,7 @@ use super::{
     taken::Taken,
 };
 use crate::{
-    command::{self, End, Op, Reply, Stamped},
+    command::{self, End, Loss, Op, Reply, Stamped},
     deadlock::Deadlock,
     failure::StoreError,
     id::{Actor, FencingToken, OwnerId, SessionId},
@@ -376,6 +376,11 @@ impl Acquire {
                 step.effects.register(claim.owner, Interest::Forgotten);
                 let name = claim.name;
                 AcquireOutcome::Refused(Refused::OtherLimit { name, limit })
+            }
+            Reply::Lost(Loss::Expired) => {
+                step.effects.clean_up(claim, End::Clean, None, step.now);
+                let reason = "the grant had run out before the store's answer came".to_owned();
+                AcquireOutcome::Refused(Refused::Store(StoreError::Unavailable { reason }))
             }
             _ => {
                 step.effects.clean_up(claim, End::Clean, None, step.now);

@@ -129,6 +129,7 @@ fn of_hold(
         (Deed::Renew(owner, _), Reply::Lost(Loss::Taken)) if is_ghost(owner) => "lost: a ghost",
         (Deed::Renew(..), Reply::Lost(Loss::Resumed)) => "lost: resumed",
         (Deed::Acquire(..), Reply::Lost(Loss::Forced)) => "asked again, though ended by force",
+        (Deed::Acquire(..), Reply::Lost(Loss::Expired)) => "asked again in the lock-delay",
         (Deed::Acquire(..), Reply::Lost(_)) => "asked again, though resumed",
         (Deed::Resume(resumption), reply) => {
             let known = |owner| before.ledger.get(owner).map(|hold| hold.coordinator);

@@ -81,6 +81,7 @@ const CORNERS: &[(&str, usize)] = &[
     ("not resumed: taken", 80),
     ("lost: resumed", 20),
     ("asked again, though resumed", 20),
+    ("asked again in the lock-delay", 1),
     ("token record ran out", 40),
 ];
 

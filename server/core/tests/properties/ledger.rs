@@ -253,7 +253,9 @@ impl Ledger {
                     hold.confirm(by, at, ttl, asked[owner.0].ask);
                 }
             }
-            (Deed::Renew(owner, _), Reply::Lost(Loss::Expired)) => self.anonymize(owner),
+            (Deed::Renew(owner, _) | Deed::Acquire(owner, _), Reply::Lost(Loss::Expired)) => {
+                self.anonymize(owner);
+            }
             (Deed::Release(owner, end), Reply::Released { held: true, .. }) => {
                 self.end(owner, at, end);
             }
@@ -352,7 +354,8 @@ impl Ledger {
                     Reply::Lost(loss) => Some(*loss),
                     _ => None,
                 };
-                told == self.void(owner)
+                let has_run_out = self.get(owner).is_some_and(|hold| hold.until <= event.at);
+                told == self.void(owner).or(has_run_out.then_some(Loss::Expired))
             }
             (Deed::Resume(resumption), reply) if *reply != Reply::Late => match found {
                 Found::Hold(owner) => self.get(owner).is_some_and(|hold| {

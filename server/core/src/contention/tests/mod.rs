@@ -147,6 +147,22 @@ fn a_grant_to_a_waiter_that_joins_again_counts_from_when_it_joined() {
 }
 
 #[test]
+fn a_waiter_whose_grant_has_run_out_but_for_its_lock_delay_is_told_so() {
+    let mut scene = Scene::with_waiters(2);
+    scene.refresh(1, vec![current(1, true)], true);
+    scene.answer(&confirms(1), Ok(Reply::Lost(Loss::Expired)));
+    scene.answer(&joins(1), Ok(Reply::Lost(Loss::Expired)));
+    let [(told, RegistryEvent::GrantFailed(StoreError::Unavailable { .. }))] = &scene.told[..]
+    else {
+        panic!("{:?}", scene.told);
+    };
+    assert_eq!((*told, scene.discarded.len()), (owner(1), 0));
+    // It is not asked for again: its session releases it.
+    scene.pass(REFRESH_INTERVAL);
+    assert_eq!(scene.ops(), [refresh(Some(2))]);
+}
+
+#[test]
 fn a_waiter_is_told_that_its_place_was_resumed_elsewhere() {
     let mut scene = Scene::with_waiters(2);
     scene.is_granted_elsewhere(1, true);
