@@ -412,6 +412,9 @@ impl Tenure {
             match loss {
                 // Nobody could say what is in the store now.
                 Loss::Expired => effects.clean_up(hold.grant.claim, End::Unclean, None, now),
+                // The message may be of an earlier hold of the same id, and late: a waiter that has not heard of its grant joins
+                // again once that was taken.
+                Loss::Forced => effects.clean_up(hold.grant.claim, End::Clean, None, now),
                 _ => effects.register(owner, Interest::Forgotten),
             }
         }

@@ -229,7 +229,9 @@ fn a_hold_that_was_taken_is_told_at_once() {
     let owner = scene.hold(2, acquire("a"))[0];
     scene.event(owner, RegistryEvent::Lost(Loss::Forced));
     assert_eq!(lost(&mut scene)[0].owner, owner);
-    assert!(scene.cleanups.is_empty() && scene.registered.is_empty());
+    // A late message may be of an earlier hold of that id, and this one still in the store.
+    scene.clean_up();
+    assert_eq!(scene.holders("a"), 0);
     // Once.
     scene.event(owner, RegistryEvent::Lost(Loss::Forced));
     assert!(scene.said().is_empty());
