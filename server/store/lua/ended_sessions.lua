@@ -30,7 +30,9 @@ if session and (marks[session] or lasts > 0) then
   end
   mark[1] = math.max(mark[1], lasts > 0 and now + lasts or 0)
   for i = 2, 4 do mark[i] = mark[i] + tonumber(ARGV[i + 1]) end
-  -- First, because Redis refuses it when its memory is full.
+  -- After a write that changes nothing and takes no memory, Redis lets this one pass while its memory is full: so sessions that
+  -- fill it can be ended.
+  redis.call('HDEL', key, '')
   redis.call('HSET', key, session, cmsgpack.pack(mark))
   marks[session], last = mark, math.max(last, mark[1])
   redis.call('PEXPIREAT', key, string.format('%.0f', last))

@@ -16,6 +16,7 @@
 mod again;
 mod compare;
 mod crowd;
+mod ended;
 mod full;
 mod history;
 mod interruptions;
