@@ -64,6 +64,7 @@ impl Hold {
     pub(crate) fn view(&self, now: StoreTime) -> HoldView {
         HoldView {
             session: self.session,
+            predecessors: self.predecessors.clone(),
             actor: self.actor,
             client_name: self.client_name.clone(),
             mode: self.mode,

@@ -65,14 +65,25 @@ impl fmt::Display for SessionId {
 pub const MOST_PREDECESSORS: usize = 3;
 
 /// The last sessions from which streams have resumed a hold or waiter, the latest first: an operator who ends one of them ends
-/// the session that has it now.
+/// the session that has it now. Most have none, so it takes no more than a pointer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Predecessors(Box<[SessionId]>);
+pub struct Predecessors(Option<Box<Former>>);
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Former {
+    latest: SessionId,
+    before: [Option<SessionId>; MOST_PREDECESSORS - 1],
+}
 
 impl Predecessors {
     /// Returns the predecessors with these ids, the latest first.
     pub fn new(sessions: impl IntoIterator<Item = SessionId>) -> Self {
-        Self(sessions.into_iter().take(MOST_PREDECESSORS).collect())
+        let mut sessions = sessions.into_iter();
+        let former = sessions.next().map(|latest| Former {
+            latest,
+            before: std::array::from_fn(|_| sessions.next()),
+        });
+        Self(former.map(Box::new))
     }
 
     /// Returns what follows when the session `next` resumes what the session `last` had. A repeated resume changes nothing.
@@ -86,7 +97,11 @@ impl Predecessors {
 
     /// Returns each.
     pub fn iter(&self) -> impl Iterator<Item = SessionId> {
-        self.0.iter().copied()
+        let former = self.0.iter();
+        former.flat_map(|former| {
+            let before = former.before.iter().flatten();
+            [former.latest].into_iter().chain(before.copied())
+        })
     }
 }
 

@@ -49,6 +49,7 @@ impl Waiter {
     pub(crate) fn view(&self) -> WaiterView {
         WaiterView {
             session: self.acquire.session,
+            predecessors: self.predecessors.clone(),
             actor: self.acquire.actor,
             client_name: self.acquire.client_name.clone(),
             mode: self.acquire.mode,

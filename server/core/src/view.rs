@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    id::{Actor, CoordinatorId, FencingToken, OwnerId, SessionId, WaiterNumber},
+    id::{Actor, CoordinatorId, FencingToken, OwnerId, Predecessors, SessionId, WaiterNumber},
     mode::{Limit, Mode},
     name::{ClientName, Value},
     time::StoreTime,
@@ -31,6 +31,8 @@ pub enum HolderView {
 pub struct HoldView {
     /// The session; `None` for the unary calls.
     pub session: Option<SessionId>,
+    /// The sessions that it was resumed from.
+    pub predecessors: Predecessors,
     /// The client's flow that holds it.
     pub actor: Actor,
     /// The client's name.
@@ -67,6 +69,8 @@ impl HoldView {
 pub struct WaiterView {
     /// The session; `None` for a unary call.
     pub session: Option<SessionId>,
+    /// The sessions that it was resumed from.
+    pub predecessors: Predecessors,
     /// The client's flow that waits.
     pub actor: Actor,
     /// The client's name.

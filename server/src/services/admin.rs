@@ -179,8 +179,11 @@ impl AdminService for Admin {
             listings: &self.listings,
         };
         ending.check(rights.granted()).await?;
-        let ended = ending.end().await?;
         let by = rights.caller().identity();
+        let ended = ending.end().await.inspect_err(|refusal| {
+            let why = &refusal.message;
+            tracing::warn!(session = %id, by, why = %why, "failed to end a session; it may end yet");
+        })?;
         tracing::info!(session = %id, ?ended, by, "end of a session");
         Ok(Response::new(EndSessionResponse {
             ended: ended != EndedCount::default(),

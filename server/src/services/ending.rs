@@ -1,11 +1,11 @@
 //! End of a session by an operator: a mark for all coordinators, and then a search for what the session may have left in the store.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use leasehold_core::{
     command::One,
     ended::{EndChange, EndedCount, MOST_ENDED},
-    id::SessionId,
+    id::{Predecessors, SessionId},
     name::LockName,
     view::{HolderView, NameView},
 };
@@ -37,6 +37,13 @@ pub(super) struct Ending<'a> {
     pub(super) listings: &'a Listings,
 }
 
+/// A hold or waiter.
+struct Part<'a> {
+    one: One,
+    session: Option<SessionId>,
+    predecessors: &'a Predecessors,
+}
+
 /// Locks that were looked at, and the token of the next ones.
 struct Looked {
     locks: Vec<(LockName, NameView)>,
@@ -44,31 +51,42 @@ struct Looked {
 }
 
 impl Ending<'_> {
-    /// Checks that the caller may end the session: that it may administer all locks, or at least all that the session has now.
+    /// Checks that the caller may end the session: that it may administer all locks, or at least all that the session has now,
+    /// and all of the sessions that have resumed something from it.
     pub(super) async fn check(&self, granted: &Granted) -> Result<(), Refusal> {
         let is_permitted =
             |name: &str| granted.permits(Permission::Administer, Place::Either, name);
         if is_permitted("") {
             return Ok(());
         }
-        let (mut has_any, mut is_denied) = (false, false);
-        let mut next = Some(String::new());
-        while let Some(token) = next {
-            let page = self.page(&token).await?;
-            for (name, view) in page.locks {
-                let has = !self.parts(&view).is_empty();
-                has_any |= has;
-                // Where not everything is shown, the session may be among the rest.
-                let is_whole = view.holder_count <= view.holders.len() as u64
-                    && view.waiter_count <= view.waiters.len() as u64;
-                is_denied |= (has || !is_whole) && !is_permitted(name.as_str());
+        let mut ended = BTreeSet::from([self.id]);
+        loop {
+            let known = ended.len();
+            let (mut has_any, mut is_denied) = (false, false);
+            let mut next = Some(String::new());
+            while let Some(token) = next {
+                let page = self.page(&token).await?;
+                for (name, view) in page.locks {
+                    ended.extend(self.parts(&view).filter_map(|part| part.session));
+                    let mut sessions = parts(&view).filter_map(|part| part.session);
+                    let has = sessions.any(|session| ended.contains(&session));
+                    has_any |= has;
+                    // Where not everything is shown, the session may be among the rest.
+                    let is_whole = view.holder_count <= view.holders.len() as u64
+                        && view.waiter_count <= view.waiters.len() as u64;
+                    is_denied |= (has || !is_whole) && !is_permitted(name.as_str());
+                }
+                next = page.next;
             }
-            next = page.next;
+            if is_denied || !has_any {
+                break;
+            }
+            // Those that were found on the way may have locks on the pages before.
+            if ended.len() == known {
+                return Ok(());
+            }
         }
-        if has_any && !is_denied {
-            return Ok(());
-        }
-        let why = "to end a session needs the permission `administer` on all locks, or on each that it holds or waits for now";
+        let why = "to end a session needs the permission `administer` on all locks, or on each that it, or a session that has resumed something from it, holds or waits for now";
         let refusal = Refusal::new(Reason::PermissionDenied, why);
         // Without the name of a lock that the caller may not see.
         Err(refusal
@@ -114,7 +132,8 @@ impl Ending<'_> {
         Ok(marks.next().map(|(_, count)| count).unwrap_or_default())
     }
 
-    /// Ends what the store still has of the session: its coordinator may be dead. Searches until nothing is found.
+    /// Ends what the store still has of the session, and of what others have resumed of it: their coordinators may be dead.
+    /// Searches until nothing is found.
     async fn end_rest(&self) -> Result<EndedCount, Refusal> {
         let mut ended = EndedCount::default();
         for _ in 0..MOST_PASSES {
@@ -123,7 +142,7 @@ impl Ending<'_> {
             while let Some(token) = next {
                 let page = self.page(&token).await?;
                 for (name, view) in page.locks {
-                    for one in self.parts(&view) {
+                    for Part { one, .. } in self.parts(&view) {
                         found = true;
                         let forced = names::force_release(self.coordinator, &name, Some(one));
                         let (is_released, _) = forced.await?;
@@ -163,17 +182,29 @@ impl Ending<'_> {
         })
     }
 
-    /// Returns the session's holds and waiters in a view.
-    fn parts(&self, view: &NameView) -> Vec<One> {
-        let of_session = |session| session == Some(self.id);
-        let holders = view.holders.iter().filter_map(|holder| match holder {
-            HolderView::Ours(hold) if of_session(hold.session) => Some(One::Holder(hold.token)),
-            _ => None,
-        });
-        let waiters = view.waiters.iter();
-        let waiters = waiters.filter(|waiter| of_session(waiter.session));
-        holders
-            .chain(waiters.map(|waiter| One::Waiter(waiter.number)))
-            .collect()
+    /// Returns what a view shows of the session, and of those that have resumed it.
+    fn parts<'v>(&self, view: &'v NameView) -> impl Iterator<Item = Part<'v>> {
+        let id = self.id;
+        parts(view).filter(move |part| {
+            part.session == Some(id) || part.predecessors.iter().any(|session| session == id)
+        })
     }
+}
+
+/// Returns the holds and waiters in a view.
+fn parts(view: &NameView) -> impl Iterator<Item = Part<'_>> {
+    let holders = view.holders.iter().filter_map(|holder| match holder {
+        HolderView::Ours(hold) => Some(Part {
+            one: One::Holder(hold.token),
+            session: hold.session,
+            predecessors: &hold.predecessors,
+        }),
+        HolderView::Foreign { .. } => None,
+    });
+    let waiters = view.waiters.iter().map(|waiter| Part {
+        one: One::Waiter(waiter.number),
+        session: waiter.session,
+        predecessors: &waiter.predecessors,
+    });
+    holders.chain(waiters)
 }

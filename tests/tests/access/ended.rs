@@ -1,11 +1,14 @@
 //! Permission to end a session: `administer` on all locks, or on each that the session has.
 
 use leasehold_proto::v1::{EndSessionRequest, EndSessionResponse, GetLockRequest};
-use leasehold_tests::raw::{PROMPT, exclusive};
+use leasehold_tests::raw::{PROMPT, exclusive, resume_hold};
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
-use super::site::{Caller, Site, missing, table};
+use super::{
+    resumed::resume,
+    site::{Caller, Site, missing, table},
+};
 
 async fn end(caller: &Caller, session_id: &str) -> Result<EndSessionResponse, Status> {
     let session_id = session_id.to_owned();
@@ -80,6 +83,47 @@ async fn a_session_is_ended_by_those_who_administer_each_of_its_locks() {
     let all = site.newcomer("all").await;
     assert_eq!(end(&all, &id).await.unwrap().session_count, 1);
     assert!(idle.end(PROMPT).await.is_err());
+}
+
+#[tokio::test]
+async fn what_a_session_has_that_has_resumed_from_it_counts_too() {
+    let mut rules = String::new();
+    for (who, permission, kind, prefix) in [
+        ("client", "acquire", "locks", ""),
+        ("client", "inspect", "locks", ""),
+        ("one", "administer", "locks", "a/"),
+        ("both", "administer", "elections", "a/"),
+        ("both", "administer", "locks", "b/"),
+    ] {
+        rules += &table(&format!("token:{who}"), permission, kind, prefix);
+    }
+    let site = Site::start(&rules);
+    let client = site.newcomer("client").await;
+    let mut old = client.session().await;
+    let moved = old.take_one(exclusive("a/moved")).await;
+    old.take_one(exclusive("a/kept")).await;
+    let id = session_of(&client, "a/moved").await;
+    let (mut new, resumed) = resume(&client, vec![resume_hold(&moved)]).await;
+    assert_eq!(resumed.refused, []);
+    // Of a name before and after those that tell of it: a search may have passed the former.
+    let others = [
+        new.take_one(exclusive("a/other")).await,
+        new.take_one(exclusive("b/other")).await,
+    ];
+    let (one, both) = (site.newcomer("one").await, site.newcomer("both").await);
+    let status = end(&one, &id).await.unwrap_err();
+    assert_eq!(missing(&status), ("administer".to_owned(), String::new()));
+    // Nothing was touched.
+    new.heartbeat().await;
+    old.heartbeat().await;
+    assert_eq!(session_of(&client, "a/kept").await, id);
+    for lock in &others {
+        assert_ne!(session_of(&client, &lock.name).await, id);
+    }
+    let answer = end(&both, &id).await.unwrap();
+    assert_eq!((answer.session_count, answer.hold_count), (2, 4));
+    assert!(new.end(PROMPT).await.is_err());
+    assert!(old.end(PROMPT).await.is_err());
 }
 
 #[tokio::test]

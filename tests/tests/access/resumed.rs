@@ -16,7 +16,7 @@ use super::site::{Caller, Site, TTL, table};
 /// The request id of a wait that is taken over.
 const WAIT: u64 = 1_000_000;
 
-async fn resume(caller: &Caller, resume: Vec<SessionResume>) -> (RawSession, Resumed) {
+pub(super) async fn resume(caller: &Caller, resume: Vec<SessionResume>) -> (RawSession, Resumed) {
     let mut session = caller.try_session().await.unwrap();
     let open = SessionOpen {
         ttl: wire(TTL),

@@ -8,6 +8,7 @@ use leasehold_core::{
     lock::LockState,
     mode::Mode,
     name::{ClientName, LockName, Value},
+    view::HolderView,
 };
 use leasehold_store::{Store, StoreError};
 use leasehold_tests::RedisServer;
@@ -134,6 +135,16 @@ fn forget_predecessors(reply: &mut Reply) {
     match reply {
         Reply::Resumed { terms, .. } => terms.predecessors = Predecessors::default(),
         Reply::ResumedWait { waiter, .. } => waiter.predecessors = Predecessors::default(),
+        Reply::Seen(view) => {
+            for holder in &mut view.holders {
+                if let HolderView::Ours(hold) = holder {
+                    hold.predecessors = Predecessors::default();
+                }
+            }
+            for waiter in &mut view.waiters {
+                waiter.predecessors = Predecessors::default();
+            }
+        }
         _ => {}
     }
 }

@@ -74,6 +74,70 @@ async fn what_the_session_of_a_killed_coordinator_holds_is_ended_before_it_expir
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_was_resumed_at_a_coordinator_that_was_killed_is_ended_by_the_id_before() {
+    let mut site = Site::new(2);
+    let mut old = site.session(1).await;
+    let held = old.take_one(exclusive("held")).await;
+    let mut other = site.session(1).await;
+    let waited = other.take_one(exclusive("waited")).await;
+    let id = old.ask_for(exclusive("waited")).await;
+    let ticket = old.ticket(id).await.ticket;
+    let session_id = site.view(1, "held").await.holders[0].session_id.clone();
+    let resume = vec![resume_hold(&held), resume_wait("waited", &ticket, WAIT)];
+    let (new, resumed) = RawSession::resume(&site.endpoint(0), TTL, resume).await;
+    assert_eq!(resumed.refused, []);
+    old.close().await;
+    site.coordinators[0].kill();
+    site.coordinators.remove(0);
+    drop(new);
+    let ended = end(&site.endpoint(0), &session_id).await;
+    assert_eq!((ended.hold_count, ended.waiter_count), (1, 1), "{ended:?}");
+    assert_eq!(site.view(0, "held").await.holder_count, 0);
+    assert_eq!(site.view(0, "waited").await.waiter_count, 0);
+    assert!(other.release(&waited).await);
+    other.close().await;
+    site.nothing_is_left().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn as_many_sessions_are_ended_as_the_store_keeps_marks_of() {
+    let site = Site::new(1);
+    let mut session = site.session(0).await;
+    let held = session.take_one(exclusive("held")).await;
+    let session_id = site.view(0, "held").await.holders[0].session_id.clone();
+    assert!(!end(&site.endpoint(0), &"0".repeat(32)).await.ended);
+    // As many more at once as there is room for.
+    let fill = r"
+        local key = redis.call('KEYS', 'lh:ended-sessions:*')[1]
+        local mark = redis.call('HVALS', key)[1]
+        for number = 1, 999 do redis.call('HSET', key, string.format('%016d', number), mark) end
+        return key";
+    let mut connection = site.redis.async_connection().await;
+    let fill = redis::Script::new(fill);
+    let key: String = fill.invoke_async(&mut connection).await.unwrap();
+    let mut admin = AdminServiceClient::new(connect(&site.endpoint(0)).await);
+    let request = EndSessionRequest {
+        session_id: session_id.clone(),
+    };
+    let status = admin.end_session(request).await.unwrap_err();
+    assert_eq!(status.code(), tonic::Code::ResourceExhausted, "{status:?}");
+    let info = status.get_details_error_info().unwrap();
+    assert_eq!(info.reason, "TOO_MANY_ENDED", "{status:?}");
+    assert_eq!(info.metadata["limit"], "1000", "{status:?}");
+    // It has not ended, and others that were may be asked for again.
+    session.heartbeat().await;
+    assert!(!end(&site.endpoint(0), &"0".repeat(32)).await.ended);
+    let view = site.view(0, "held").await;
+    assert_eq!(view.holders[0].fencing_token, held.fencing_token);
+    let mut delete = redis::cmd("HDEL");
+    delete.arg(&key).arg(format!("{:016}", 1));
+    let () = delete.query_async(&mut connection).await.unwrap();
+    assert_eq!(end(&site.endpoint(0), &session_id).await.hold_count, 1);
+    assert!(session.end(LATE).await.is_err());
+    site.nothing_is_left().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_session_whose_resume_redis_has_not_answered_at_first_is_ended_by_the_id_before() {
     let site = Site::new(1);
     let proxy = RedisProxy::start(site.redis.address()).await;

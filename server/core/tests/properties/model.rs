@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold_core::{
-    id::FencingToken,
+    id::{FencingToken, Predecessors},
     mode::{Limit, Mode},
     time::StoreTime,
     view::{
@@ -194,6 +194,7 @@ fn session_of(owner: Owner, asked: &[Asked]) -> Option<leasehold_core::id::Sessi
 fn hold_view(hold: &Hold, asked: &[Asked], now: StoreTime) -> HoldView {
     HoldView {
         session: session_of(hold.owner, asked),
+        predecessors: Predecessors::default(),
         actor: asked[hold.owner.0].actor,
         client_name: hold.client_name(),
         mode: hold.mode,
@@ -211,6 +212,7 @@ fn hold_view(hold: &Hold, asked: &[Asked], now: StoreTime) -> HoldView {
 fn waiter_view(waiter: &Waiting, asked: &[Asked]) -> WaiterView {
     WaiterView {
         session: session_of(waiter.owner, asked),
+        predecessors: Predecessors::default(),
         actor: asked[waiter.owner.0].actor,
         client_name: waiter.owner.client_name(),
         mode: waiter.mode,

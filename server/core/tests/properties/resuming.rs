@@ -48,6 +48,7 @@ proptest! {
                     let was = before.holders.iter().find(|h| token_of(h) == token.get());
                     let Some(HolderView::Ours(was)) = was else { panic!("{event:#?}") };
                     prop_assert!(succeeds(resumption, was.session, &terms.predecessors), "{event:#?}");
+                    prop_assert_eq!(&hold.predecessors, &terms.predecessors);
                     prop_assert_eq!(&hold.coordinator, &coordinator(event.by));
                     prop_assert_eq!(hold.expires_in, world.asked[resumption.next.0].ask.ttl);
                 }
@@ -59,6 +60,7 @@ proptest! {
                     prop_assert_eq!(waiter.session, Some(resumption.next.session()));
                     let waited = before.waiters.iter().find(|w| w.number == waiter.number).unwrap();
                     prop_assert!(succeeds(resumption, waited.session, &resumed.predecessors), "{event:#?}");
+                    prop_assert_eq!(&waiter.predecessors, &resumed.predecessors);
                     // Those that are left are those that were, in their order.
                     for waiter in was.iter().rev() {
                         if is.last() == Some(waiter) {
@@ -240,6 +242,7 @@ fn but_streams(view: &NameView) -> NameView {
     for holder in &mut view.holders {
         if let HolderView::Ours(hold) = holder {
             hold.session = None;
+            hold.predecessors = Predecessors::default();
             hold.client_name = leasehold_core::name::ClientName::default();
             hold.coordinator = coordinator(0);
             hold.count = 1;

@@ -228,7 +228,7 @@ impl Keeping {
         let records = self.records.iter().filter(|(of, _)| *of == token);
         let grants = records.filter_map(|(_, record)| Record::parse(record)?.grant);
         let mut all = Vec::new();
-        for session in grants.flat_map(|grant| grant.predecessors.iter().collect::<Vec<_>>()) {
+        for session in grants.flat_map(|grant| grant.hold.predecessors.iter().collect::<Vec<_>>()) {
             if !all.contains(&session) {
                 all.push(session);
             }

@@ -53,6 +53,7 @@ impl Place {
         let Turn { acquire, caller } = &self.turn;
         WaiterView {
             session: acquire.session,
+            predecessors: self.predecessors.clone(),
             actor: acquire.actor,
             client_name: acquire.client_name.clone(),
             mode: acquire.mode,

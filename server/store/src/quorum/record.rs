@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold_core::{
-    id::{CoordinatorId, FencingToken, OwnerId, Predecessors},
+    id::{CoordinatorId, FencingToken, OwnerId},
     name::{ClientName, Value},
     time::StoreTime,
     view::{HoldEdge, HoldView},
@@ -27,8 +27,6 @@ pub struct Grant {
     pub owner: OwnerId,
     /// The hold, without the time left, which only its key has.
     pub hold: HoldView,
-    /// The sessions that it was resumed from.
-    pub predecessors: Predecessors,
 }
 
 impl Record {
@@ -73,6 +71,7 @@ impl Grant {
         let (session, predecessors) = parse_sessions(session)?;
         let hold = HoldView {
             session,
+            predecessors,
             actor,
             client_name: ClientName::parse(std::str::from_utf8(client_name).ok()?).ok()?,
             mode,
@@ -86,11 +85,7 @@ impl Grant {
             value: Value::parse(value).ok()?,
         };
         let owner = OwnerId::parse(owner)?;
-        Some(Self {
-            owner,
-            hold,
-            predecessors,
-        })
+        Some(Self { owner, hold })
     }
 
     /// Returns its view, if its key has this much time left.

@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 use leasehold_core::failure::StoreError;
 use leasehold_core::{
     command::{End, Handed, Loss, Reply},
+    id::Predecessors,
     name::LockName,
     time::StoreTime,
     view::{HoldView, HolderView},
@@ -176,6 +177,7 @@ fn view(turn: &Turn, granted: Granted) -> HoldView {
     let Turn { acquire, caller } = turn;
     HoldView {
         session: acquire.session,
+        predecessors: Predecessors::default(),
         actor: acquire.actor,
         client_name: acquire.client_name.clone(),
         mode: acquire.mode,

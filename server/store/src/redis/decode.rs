@@ -225,7 +225,7 @@ pub(super) fn holder(mut fields: Fields) -> Decoded<HolderView> {
             expires_in: fields.expiry()?,
         });
     }
-    let session = fields.session()?;
+    let (session, predecessors) = fields.sessions()?;
     let Extras {
         mode,
         actor,
@@ -234,6 +234,7 @@ pub(super) fn holder(mut fields: Fields) -> Decoded<HolderView> {
     } = fields.extras()?;
     Ok(HolderView::Ours(Box::new(HoldView {
         session,
+        predecessors,
         actor,
         client_name: fields.client_name()?,
         mode,
@@ -263,10 +264,11 @@ pub(super) fn seen(fields: &mut Fields) -> Decoded<NameView> {
 
 pub(super) fn waiter(mut fields: Fields) -> Decoded<WaiterView> {
     let (coordinator, since) = (fields.coordinator()?, fields.time()?);
-    let session = fields.session()?;
+    let (session, predecessors) = fields.sessions()?;
     let Extras { mode, actor, .. } = fields.extras()?;
     Ok(WaiterView {
         session,
+        predecessors,
         actor,
         client_name: fields.client_name()?,
         mode,
