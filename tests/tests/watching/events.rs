@@ -393,3 +393,36 @@ async fn permits_and_readers_are_told_each() {
     })
     .await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_end_of_a_session_takes_each_of_its_holds_and_withdraws_its_waits() {
+    everywhere(async |site: &Site| {
+        let (mut held, mut waited) = (site.watch(0, "held").await, site.watch(1, "waited").await);
+        let (mut ended, mut other) = (site.session(0).await, site.session(1).await);
+        let lock = ended.take_one(exclusive("held")).await;
+        let of_lock = held.told(Granted).await.holder.unwrap();
+        let next = other.wait_for(exclusive("held")).await;
+        held.told(Queued).await;
+        other.take_one(exclusive("waited")).await;
+        waited.told(Granted).await;
+        ended.wait_for(exclusive("waited")).await;
+        let waiter = waited.told(Queued).await.waiter.unwrap();
+        assert_eq!(waiter.session_id, of_lock.session_id);
+
+        site.end_holder(1, "held").await;
+        let event = held.told(Forced).await;
+        assert_eq!(event.fencing_token, lock.fencing_token);
+        assert_eq!(event.holder.unwrap().session_id, of_lock.session_id);
+        let granted = other.granted(next, raw::PROMPT).await;
+        let event = held.told(Granted).await;
+        assert_eq!(event.fencing_token, granted.lock.fencing_token);
+        let event = waited.told(Withdrawn).await;
+        assert_eq!(event.waiter.unwrap().session_id, of_lock.session_id);
+        // That was all.
+        assert!(other.release(&granted.lock).await);
+        held.told(Released).await;
+        other.close().await;
+        waited.told(Released).await;
+    })
+    .await;
+}

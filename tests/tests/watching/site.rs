@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use leasehold_proto::v1::{
-    ForceReleaseRequest, admin_service_client::AdminServiceClient, force_release_request::Only,
+    EndSessionRequest, ForceReleaseRequest, GetLockRequest,
+    admin_service_client::AdminServiceClient, force_release_request::Only,
 };
 use leasehold_tests::{Coordinator, CoordinatorProcess, RawSession, RedisServer};
 use redis::aio::MultiplexedConnection;
@@ -94,6 +95,17 @@ impl Site {
             .force_release(ForceReleaseRequest { name, only })
             .await;
         assert!(forced.unwrap().into_inner().released);
+    }
+
+    /// Ends the session that holds a lock.
+    pub(crate) async fn end_holder(&self, at: usize, name: &str) {
+        let mut admin = self.admin(at).await;
+        let name = name.to_owned();
+        let lock = admin.get_lock(GetLockRequest { name }).await.unwrap();
+        let lock = lock.into_inner().lock.unwrap();
+        let session_id = lock.holders[0].session_id.clone();
+        let ended = admin.end_session(EndSessionRequest { session_id }).await;
+        assert!(ended.unwrap().into_inner().ended);
     }
 
     /// Returns a plain connection to the site's Redis.

@@ -6,7 +6,7 @@ use leasehold_proto::v1::{
     EndSessionRequest, EndSessionResponse, LostReason, session_response::Response,
 };
 use leasehold_tests::{
-    RawSession,
+    RawCandidate, RawSession,
     raw::{exclusive, resume_hold, resume_wait},
 };
 use tonic::Code;
@@ -168,4 +168,35 @@ pub(crate) async fn of_a_session_that_is_resuming(site: &Site) {
         assert!(next.release(&taken).await);
         next.close().await;
     }
+}
+
+/// A candidacy is a session: its leader loses the term, and one that waits fails.
+pub(crate) async fn of_a_leader_and_of_a_candidate(site: &Site) {
+    let election = "ends/election";
+    let mut leader = RawCandidate::campaign(site.channel(0), election, b"first", TTL).await;
+    let term = leader.elected(LATE).await;
+    let mut waits = RawCandidate::campaign(site.channel(1), election, b"second", TTL).await;
+    let waiter = site.view(1, election).await.waiters[0].session_id.clone();
+    let mut last = RawCandidate::campaign(site.channel(0), election, b"third", TTL).await;
+    let answer = end(site, 0, &waiter).await;
+    let expected = EndSessionResponse {
+        ended: true,
+        session_count: 1,
+        hold_count: 0,
+        waiter_count: 1,
+    };
+    assert_eq!(answer, expected);
+    let status = waits.next(LATE).await.1.unwrap_err();
+    let info = status.get_details_error_info().unwrap();
+    assert_eq!(info.reason, "FORCE_RELEASED", "{status:?}");
+
+    let answer = end(site, 1, &session_of(site, election).await).await;
+    assert_eq!((answer.session_count, answer.hold_count), (1, 1));
+    assert_eq!(leader.lost(LATE).await.1, LostReason::Forced);
+    let status = leader.next(LATE).await.1.unwrap_err();
+    let info = status.get_details_error_info().unwrap();
+    assert_eq!(info.reason, "SESSION_ENDED", "{status:?}");
+    let next = last.elected(LATE).await;
+    assert!(next.token > term.token);
+    assert!(last.resign().await);
 }

@@ -49,6 +49,7 @@ pub(crate) async fn all(site: &Site) -> usize {
         ends::of_what_no_session_has,
         ends::of_a_session_that_was_resumed,
         ends::of_a_session_that_is_resuming,
+        ends::of_a_leader_and_of_a_candidate,
         operators::check_tokens,
         operators::watch,
         elections::elect_one_after_the_other,
