@@ -172,7 +172,12 @@ impl World {
                 self.seen.losses += 1;
                 self.seen.ended_by_bound += u64::from(why == LostWhy::MaxHold);
             }
-            Output::NotOpened | Output::Succeeds(_) | Output::Note(_) => {}
+            Output::Succeeds(predecessors) => {
+                let endable = served.endable.as_mut().expect("it is open");
+                endable.succeeds(&predecessors);
+                served.succeeds.extend(predecessors.iter());
+            }
+            Output::NotOpened | Output::Note(_) => {}
             Output::Ended => self.end_stream(stream),
         }
     }

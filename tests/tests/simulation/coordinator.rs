@@ -25,6 +25,7 @@ use leasehold_server::{
     access::rules::Granted,
     convert::{self, FieldBounds, Resumptions, session::Surroundings},
     coordinator::{
+        ends::{Endable, Ends},
         inbox::{Inbox, InboxEvent},
         registry::Registry,
     },
@@ -76,6 +77,9 @@ pub(crate) struct Coordinator {
     pub(crate) sessions: BTreeMap<usize, Box<Served>>,
     /// Acquires on their way to the store.
     pub(crate) acquiring: usize,
+    /// The sessions that operators can end here, and when it looks at the marks next.
+    pub(crate) ends: Ends,
+    pub(crate) look_at: u64,
 }
 
 /// A stream whose session is not open yet, with what its `open` has said so far.
@@ -94,6 +98,12 @@ pub(crate) struct Served {
     pub(crate) surroundings: Option<Surroundings>,
     /// Its waiters that were announced.
     pub(crate) tracked: BTreeMap<OwnerId, Tracked>,
+    /// Its client's name.
+    pub(crate) client: String,
+    /// `None` until `open` has come.
+    pub(crate) endable: Option<Endable>,
+    /// Its id, and the sessions that it has resumed something from.
+    pub(crate) succeeds: BTreeSet<SessionId>,
 }
 
 /// A waiter that was announced.
@@ -112,6 +122,9 @@ impl Served {
             inbox: Arc::default(),
             surroundings: None,
             tracked: BTreeMap::new(),
+            client: String::new(),
+            endable: None,
+            succeeds: BTreeSet::new(),
         }
     }
 
@@ -163,6 +176,8 @@ impl Coordinator {
             floor: 0,
             sessions: BTreeMap::new(),
             acquiring: 0,
+            ends: Ends::default(),
+            look_at: 0,
         }
     }
 
@@ -291,6 +306,9 @@ impl World {
             granted: Granted::Everything,
             denied,
         });
+        served.client.clone_from(&open.client_name);
+        served.endable = Some(coordinator.ends.add(id, &served.inbox));
+        served.succeeds.insert(id);
         for resumption in &resume {
             coordinator.known.insert(resumption.next);
             let inbox = Arc::clone(&served.inbox);

@@ -70,6 +70,8 @@ impl World {
         }
         if !coordinator.is_store_up {
             next = next.min(coordinator.store_up_at);
+        } else if coordinator.is_up() {
+            next = next.min(coordinator.look_at);
         }
         for (stream, it) in &self.streams {
             if it.coordinator == number {
@@ -154,6 +156,7 @@ impl World {
             if self.is_due(self.coordinator_due[number])
                 && self.coordinators[number].hung_until <= now
             {
+                self.look_at_marks(number);
                 self.run_contention(number);
                 self.run_sessions(number);
             }
@@ -254,8 +257,10 @@ impl World {
                 InboxEvent::Answered(id, result) => {
                     Input::StoreReply(id, result.map_err(CommandFailure::Store))
                 }
-                // The world tells the session itself.
-                InboxEvent::EndedByOperator(_) => Input::EndedByOperator,
+                InboxEvent::EndedByOperator(mark) => {
+                    self.on_ended(number, stream, mark);
+                    Input::EndedByOperator
+                }
                 InboxEvent::Registry(owner, event) => Input::Registry(owner, event),
             };
             self.handle(number, stream, input);

@@ -6,6 +6,7 @@ use leasehold_core::{
     command::{
         CLAIM_TIME, Caller, Command, End, Executed, Handed, One, Op, Reply, Stamped, WakeUp,
     },
+    ended::EndedSessions,
     failure::StoreError,
     id::{CoordinatorId, FencingToken, OwnerId},
     mode::Mode,
@@ -63,6 +64,7 @@ pub(crate) enum Destination {
 #[derive(Default)]
 pub(crate) struct Store {
     pub(crate) table: LockTable,
+    pub(crate) ended: EndedSessions,
     pub(crate) agenda: BTreeMap<(u64, u64), Event>,
     events: u64,
     /// When the last command of a coordinator to a name arrives, and its last reply.
@@ -423,6 +425,7 @@ impl World {
         let op = one.map_or(Op::ForceRelease, Op::ForceReleaseOne);
         let command = command_of("operator", name, op);
         let executed = self.apply(&command);
+        self.tell(|| format!("operator: {command:?} -> {executed:?}"));
         self.check_grants(&command, &executed);
         self.publish(&command, &executed);
     }

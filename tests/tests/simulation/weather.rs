@@ -1,16 +1,22 @@
 //! Faults of the simulated world, as verbs.
 
+use std::collections::BTreeSet;
+
 use leasehold_client::simulation::StreamEnd as ClientEnd;
 use leasehold_core::{
     contention,
+    ended::EndChange,
+    id::SessionId,
     session::{Input, StreamEnd},
     view::HolderView,
 };
 
+use leasehold_server::coordinator::marks::LOOK_INTERVAL;
+
 use crate::{
     coordinator::{Coordinator, State, Up},
     dice::MS,
-    world::{NAMES, World, name},
+    world::{NAMES, TOKEN_MEMORY, World, micros, name},
 };
 
 /// Longest time until the store has carried out what it was asked for.
@@ -74,7 +80,7 @@ impl World {
                 self.seen.deaths += 1;
                 self.die(client);
             }
-            (17, _) if self.now / MS % 4 == 2 => self.end_session(number),
+            (17, _) if self.now / MS % 4 == 2 => self.end_session(),
             (17, _) => {
                 let of = self.dice.index(NAMES.len());
                 self.force_release(of);
@@ -169,18 +175,51 @@ impl World {
         }
     }
 
-    /// An operator ends a session. The guards of its client learn of it when that is carried out, or a TTL later.
-    fn end_session(&mut self, number: usize) {
-        let sessions = self.coordinators[number].sessions.iter();
-        let mut open = sessions.filter(|(_, served)| served.session.is_some());
-        let Some((&stream, _)) = open.next() else {
+    /// An operator ends one of the last sessions: it may be open, without a stream, over, or be resumed at this moment.
+    fn end_session(&mut self) {
+        let number = self.opened.saturating_sub(self.dice.below(4)).max(1);
+        let id = SessionId::from_bytes(u128::from(number).to_be_bytes());
+        let change = EndChange::Mark(id, TOKEN_MEMORY);
+        let now = self.store_time();
+        self.store.ended.change(Some(change), now);
+        self.tell(|| format!("operator: {change:?}"));
+    }
+
+    /// Has a coordinator look at the marks of ended sessions, if it is time. Not every look succeeds.
+    pub(crate) fn look_at_marks(&mut self, number: usize) {
+        let coordinator = &mut self.coordinators[number];
+        if !coordinator.is_up() || !coordinator.is_store_up || coordinator.look_at > self.now {
+            return;
+        }
+        coordinator.look_at = self.now + micros(LOOK_INTERVAL);
+        self.touch_coordinator(number);
+        if !self.is_calm && self.dice.once_in(8) {
+            return;
+        }
+        for mark in self.marks() {
+            self.coordinators[number].ends.end(mark);
+        }
+    }
+
+    /// Returns the sessions that an operator has ended.
+    pub(crate) fn marks(&mut self) -> BTreeSet<SessionId> {
+        let now = self.store_time();
+        let marks = self.store.ended.change(None, now).unwrap();
+        marks.into_iter().map(|(id, _)| id).collect()
+    }
+
+    /// A session hears that it ends. The guards of its client learn of it when that is carried out, or a TTL later.
+    pub(crate) fn on_ended(&mut self, number: usize, stream: usize, mark: SessionId) {
+        let Some(served) = self.coordinators[number].sessions.get(&stream) else {
             return;
         };
-        let Some(client) = self.streams.get(&stream).map(|stream| stream.client) else {
-            return;
-        };
+        let client = served.client.clone();
+        let is_successor = served
+            .surroundings
+            .as_ref()
+            .is_some_and(|it| it.session != mark);
         self.seen.sessions_ended += 1;
-        let client = self.clients[client].name.clone();
+        self.seen.successors_ended += u64::from(is_successor);
         for (index, text) in NAMES.iter().enumerate() {
             for holder in self.view(&name(text)).holders {
                 if let HolderView::Ours(hold) = holder
@@ -191,7 +230,6 @@ impl World {
                 }
             }
         }
-        self.handle(number, stream, Input::EndedByOperator);
     }
 
     /// The store is slow for a while. Often it fails after that, so that what came late is all that stands.

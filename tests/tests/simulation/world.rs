@@ -14,6 +14,8 @@ use leasehold_core::{
     time::Moment,
 };
 
+use leasehold_server::coordinator::marks::LOOK_INTERVAL;
+
 use crate::{
     client::{Client, DRAWN, Stream},
     coordinator::{Checks, Coordinator, State},
@@ -166,6 +168,10 @@ impl World {
         self.pass(storms);
         self.calm_down();
         self.settle();
+        // All coordinators have looked at the marks, and clients whose sessions have ended have others.
+        self.pass(2 * micros(LOOK_INTERVAL));
+        self.check_ended();
+        self.settle();
         // Without faults, what is given back is free at once, and not only when it expires.
         self.is_prompt = true;
         for client in 0..CLIENTS {
@@ -214,6 +220,21 @@ impl World {
             next = self.step(next);
         }
         self.now = until;
+    }
+
+    /// Fails if a session that an operator has ended goes on, or one that has resumed something from it.
+    fn check_ended(&mut self) {
+        let marks = self.marks();
+        for (number, coordinator) in self.coordinators.iter().enumerate() {
+            for (stream, served) in &coordinator.sessions {
+                let ended = served.succeeds.intersection(&marks);
+                let ended: Vec<_> = ended.collect();
+                assert!(
+                    ended.is_empty(),
+                    "session {stream} of {number} goes on, though {ended:?} were ended"
+                );
+            }
+        }
     }
 
     /// Lets time pass until nobody has or wants anything.
