@@ -33,6 +33,13 @@ async fn main() -> Result<(), Failed> {
     let client = Client::connect(endpoint).await?;
     let arrived = Arc::<AtomicUsize>::default();
 
+    // What is left of a participant whose coordinator was killed. It arrives again, and counts once.
+    let left = client
+        .detached_lock(BARRIER)
+        .shared()
+        .value("participant-1");
+    left.ttl(Duration::from_secs(1)).acquire().await?;
+
     let mut tasks = JoinSet::new();
     for number in 1..=PARTICIPANTS {
         // Each would be a process of its own.
