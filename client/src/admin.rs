@@ -65,6 +65,10 @@ impl Admin {
         ClientBuilder::default().admin(endpoints)
     }
 
+    pub(crate) fn calls(&self) -> &Calls {
+        &self.calls
+    }
+
     pub(crate) fn settings(&self) -> &Settings {
         self.calls.settings()
     }
@@ -374,7 +378,7 @@ impl ClientBuilder {
     }
 }
 
-fn stub(channel: Channel) -> AdminServiceClient<Channel> {
+pub(crate) fn stub(channel: Channel) -> AdminServiceClient<Channel> {
     // A page of a thousand locks with values of 4 KiB is more than the default of 4 MiB.
     AdminServiceClient::new(channel).max_decoding_message_size(16 << 20)
 }

@@ -71,6 +71,12 @@ macro_rules! hold_methods {
                 self.lease().clone().ends_soon(ahead)
             }
 
+            #[doc = concat!("Completes when an operator asks for the release of the ", $held, ", at once if one did before, with")]
+            /// the last request; with none once it is lost. The future borrows nothing, and any number of tasks may await one.
+            pub fn release_requested(&self) -> impl Future<Output = Option<$crate::ReleaseRequest>> + Send + use<> {
+                self.lease().clone().asked()
+            }
+
             #[doc = concat!("Completes when the ", $held, " is lost, with the reason;")]
             /// not while it is only [suspended](crate::LockState::Suspended). The future borrows nothing, and any number of
             /// tasks may await one.

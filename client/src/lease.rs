@@ -14,6 +14,7 @@ use tokio::{sync::Notify, time::sleep};
 use crate::{
     clock::{Moment, earlier},
     proto::{FromWire, from_enum},
+    release_request::ReleaseRequest,
 };
 
 /// Longest nap until the end of a bound.
@@ -228,11 +229,13 @@ pub(crate) struct Lease {
     changed: Notify,
 }
 
-/// State of a hold, and its bound.
+/// State of a hold, its bound, and what is asked of its holder.
 struct Bounded {
     inner: Inner,
     /// Latest moment of its end, whatever is answered.
     ends_at: Option<Moment>,
+    /// Last request to release it.
+    request: Option<ReleaseRequest>,
 }
 
 impl Bounded {
@@ -256,7 +259,11 @@ impl Lease {
         Self {
             name,
             token,
-            bounded: Mutex::new(Bounded { inner, ends_at }),
+            bounded: Mutex::new(Bounded {
+                inner,
+                ends_at,
+                request: None,
+            }),
             changed: Notify::new(),
         }
     }
@@ -375,6 +382,29 @@ impl Lease {
                 _ = self.clone().ended() => return,
             }
         }
+    }
+
+    /// Notes that an operator asks for its release.
+    pub(crate) fn ask(&self, now: Moment, request: ReleaseRequest) {
+        self.with(now, |bounded| bounded.request = Some(request));
+        self.changed.notify_waiters();
+    }
+
+    /// Returns the last request to release it.
+    pub(crate) fn request(&self, now: Moment) -> Option<ReleaseRequest> {
+        self.with(now, |bounded| bounded.request.clone())
+    }
+
+    /// Completes when an operator asks for its release, at once if one did before; with none if the hold has ended.
+    pub(crate) async fn asked(self: Arc<Self>) -> Option<ReleaseRequest> {
+        self.once(|state| {
+            let request = self.request(Moment::now());
+            match state {
+                LockState::Lost(_) => Some(None),
+                _ => request.map(Some),
+            }
+        })
+        .await
     }
 
     /// Completes when the hold has ended.

@@ -151,6 +151,7 @@ mod lease;
 mod pauses;
 mod permit;
 mod proto;
+mod release_request;
 mod request;
 mod semaphore;
 mod session;
@@ -176,6 +177,7 @@ pub use guard::{LockGuard, LockWatch};
 pub use guards::LockGuards;
 pub use lease::{FencingToken, LockState, LostReason};
 pub use permit::SemaphorePermit;
+pub use release_request::{ReleaseRequest, RequestRelease};
 pub use request::{AcquireFuture, Grant, LockAllRequest, LockRequest, PermitRequest};
 pub use semaphore::Semaphore;
 pub use session::{LockSpec, Session, SessionBuilder, SessionInfo};
@@ -213,6 +215,7 @@ mod tests {
         is_send_and_sync::<(LockRequest, LockAllRequest, PermitRequest, Semaphore)>();
         is_send_and_sync::<(LockGuard, LockWatch, LockGuards, SemaphorePermit)>();
         is_send_and_sync::<(DetachedRequest, DetachedLock)>();
+        is_send_and_sync::<(ReleaseRequest, RequestRelease)>();
         is_send_and_sync::<(LockState, LostReason, FencingToken, Actor, TraceContext)>();
         is_send_and_sync::<(Election, Leadership, LeadershipWatch, Leader, LeaderChange)>();
         is_send_and_sync::<(
@@ -253,6 +256,7 @@ mod tests {
         drop(is_send(client.lock("a").into_future()));
         drop(is_send(client.lock("a").try_acquire()));
         drop(is_send(client.detached_lock("a").acquire()));
+        drop(is_send(client.admin().request_release("a").send()));
         drop(is_send(client.with_lock("a", |_lock| async {})));
         drop(is_send(client.try_with_lock("a", |_lock| async {
             Ok::<(), WithLockError>(())

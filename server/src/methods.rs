@@ -55,7 +55,7 @@ const HEALTH: &str = "grpc.health.v1.Health";
 const UNKNOWN: &str = "unknown";
 
 /// Every method, and at the end the one that stands for all others.
-pub const METHODS: [Method; 20] = {
+pub const METHODS: [Method; 21] = {
     use Kind::{ClientStream, ServerStream, Unary};
     [
         method(LOCKS, "Session", ClientStream),
@@ -70,6 +70,7 @@ pub const METHODS: [Method; 20] = {
         method(ADMIN, "ListSessions", Unary),
         method(ADMIN, "WatchLocks", ServerStream),
         method(ADMIN, "ForceRelease", Unary),
+        method(ADMIN, "RequestRelease", Unary),
         method(ADMIN, "EndSession", Unary),
         method(ADMIN, "CheckToken", Unary),
         method(ADMIN, "GetStatus", Unary),

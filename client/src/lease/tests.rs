@@ -169,3 +169,39 @@ async fn the_end_of_a_bound_is_announced_ahead() {
     soon.end(Moment::now(), LostReason::Forced).ok();
     lost.await;
 }
+
+fn request(lease: &Lease, reason: &str) {
+    let asked = crate::proto::v1::SessionReleaseRequested {
+        reason: reason.to_owned(),
+        ..Default::default()
+    };
+    let now = Moment::now();
+    lease.ask(now, ReleaseRequest::received(&asked, now));
+}
+
+#[tokio::test]
+async fn a_request_to_release_is_told_to_everybody_who_waits_and_asks_later() {
+    let lease = lease(Moment::now().after(Duration::from_secs(60)));
+    let waiting: Vec<_> = (0..3)
+        .map(|_| tokio::spawn(lease.clone().asked()))
+        .collect();
+    tokio::task::yield_now().await;
+    request(&lease, "first");
+    for asked in waiting {
+        assert_eq!(asked.await.unwrap().unwrap().reason(), "first");
+    }
+    request(&lease, "second");
+    assert_eq!(lease.clone().asked().await.unwrap().reason(), "second");
+    assert_eq!(lease.state(Moment::now()), LockState::Held);
+}
+
+#[tokio::test]
+async fn nothing_is_asked_of_a_hold_that_has_ended() {
+    let lease = lease(Moment::now().after(Duration::from_secs(60)));
+    let waiting = tokio::spawn(lease.clone().asked());
+    tokio::task::yield_now().await;
+    lease.end(Moment::now(), LostReason::Taken).unwrap();
+    assert_eq!(waiting.await.unwrap(), None);
+    request(&lease, "late");
+    assert_eq!(lease.asked().await, None);
+}

@@ -20,6 +20,7 @@ use crate::{
         FromWire, duration,
         v1::{self, session_response::Response},
     },
+    release_request::ReleaseRequest,
     view::Holder,
 };
 
@@ -63,6 +64,10 @@ impl<A, H> Machine<A, H> {
             Some(Response::Reduced(answer)) => self.changed(now, id, answer.reduced),
             Some(Response::Heartbeat(ack)) => self.heartbeat_acked(now, ack),
             Some(Response::Lost(lost)) => self.lost(now, lost),
+            Some(Response::ReleaseRequested(asked)) => {
+                let request = ReleaseRequest::received(&asked, now);
+                self.holds.ask(&asked.owner_id, now, &request);
+            }
             Some(Response::Draining(draining)) => self.draining(now, draining),
             Some(Response::Closed(_)) => {
                 if let Some(stream) = &self.stream {

@@ -14,6 +14,7 @@ use crate::{
     clock::{Moment, earlier},
     lease::{Lease, LostReason},
     proto::v1,
+    release_request::ReleaseRequest,
 };
 
 /// Identity of a hold at a coordinator. The owner ids are secret: no `Debug`.
@@ -132,6 +133,15 @@ impl Holds {
     pub(super) fn lost(&mut self, owner_id: &[u8], now: Moment, reason: LostReason) {
         if let Some(number) = self.by_owner.get(owner_id) {
             self.forget(*number, now, reason);
+        }
+    }
+
+    /// Handles the coordinator's message that an operator asks for the release of this lock: it concerns every guard of it.
+    pub(super) fn ask(&self, owner_id: &[u8], now: Moment, request: &ReleaseRequest) {
+        let number = self.by_owner.get(owner_id);
+        let hold = number.and_then(|number| self.holds.get(number));
+        for guarded in hold.into_iter().flat_map(|hold| hold.guards.values()) {
+            guarded.lease.ask(now, request.clone());
         }
     }
 

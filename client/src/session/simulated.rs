@@ -112,6 +112,12 @@ impl Guard {
     pub fn valid_for(&self, now: Duration) -> Duration {
         self.lease.valid_for(moment(now))
     }
+
+    /// Returns the reason of the last request to release it.
+    pub fn asked(&self, now: Duration) -> Option<String> {
+        let request = self.lease.request(moment(now))?;
+        Some(request.reason().to_owned())
+    }
 }
 
 impl std::fmt::Debug for Guard {

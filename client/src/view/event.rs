@@ -89,6 +89,8 @@ pub enum LockEventKind {
     PermitsReduced,
     /// A request replaced the limit of a semaphore that has holders or waiters: `limit`.
     LimitChanged,
+    /// An operator asked a holder to release the lock: `holder`, which holds it still.
+    ReleaseRequested,
 }
 
 from_enum!(LockEventKind {
@@ -103,6 +105,7 @@ from_enum!(LockEventKind {
     Downgraded,
     PermitsReduced,
     LimitChanged,
+    ReleaseRequested,
 });
 
 impl FromWire<i32> for LockEventKind {

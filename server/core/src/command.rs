@@ -1,13 +1,14 @@
 //! Commands that a coordinator sends about one lock, and the store's replies to them.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use crate::{
     id::{
-        Actor, CoordinatorId, FeedId, FencingToken, OwnerId, Predecessors, SessionId, WaiterNumber,
+        Actor, CoordinatorId, FeedId, FencingToken, OwnerId, Predecessors, ReleaseRequestId,
+        SessionId, WaiterNumber,
     },
     mode::{Limit, Mode},
-    name::{ClientName, LockName, Value},
+    name::{ClientName, LockName, ReleaseReason, Value},
     time::{Moment, StoreTime},
     view::{HolderView, NameEdges, NameView},
 };
@@ -100,6 +101,13 @@ pub enum Op {
     /// Takes the lock from one of its holders, and raises the token above that one's, or removes one waiter from the queue; then
     /// hands the lock on. Answered by [`Reply::Forced`].
     ForceReleaseOne(One),
+    /// Asks the sessions that hold the name to release it; changes nothing. Answered by [`Reply::Asked`].
+    RequestRelease {
+        /// The token of the one hold that is meant; `None` means every hold.
+        only: Option<FencingToken>,
+        /// The request.
+        request: Arc<ReleaseRequest>,
+    },
     /// Changes the value of a hold. Answered by [`Reply::Changed`].
     SetValue {
         /// The hold.
@@ -153,6 +161,17 @@ pub enum One {
     Holder(FencingToken),
     /// The waiter with this number.
     Waiter(WaiterNumber),
+}
+
+/// Request of an operator to release a lock. Its holder decides what becomes of it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ReleaseRequest {
+    /// Its id.
+    pub id: ReleaseRequestId,
+    /// Why, for the holder.
+    pub reason: ReleaseReason,
+    /// Time to release the lock, if the operator named one: whole milliseconds, at least one.
+    pub within: Option<Duration>,
 }
 
 /// Kind of end of a hold.
@@ -267,6 +286,15 @@ pub enum WakeUp {
         /// Its former owner id.
         owner: OwnerId,
     },
+    /// An operator asks a holder to release the lock.
+    ReleaseRequested {
+        /// The lock.
+        name: LockName,
+        /// The holder.
+        owner: OwnerId,
+        /// The request.
+        request: Arc<ReleaseRequest>,
+    },
 }
 
 /// Command that was carried out, with the time of its sending.
@@ -358,6 +386,11 @@ pub enum Reply {
         /// The name's token now.
         token: FencingToken,
     },
+    /// The request to release was sent to these holders, of which the caller tells its own.
+    Asked {
+        /// The holders, all of them sessions.
+        holders: Vec<AskedHolder>,
+    },
     /// The hold was changed; if false, it was lost before.
     Changed(bool),
     /// The view.
@@ -428,6 +461,15 @@ pub struct Current {
     pub token: FencingToken,
     /// Whether a session holds it; only its caller renews a hold of the unary calls.
     pub of_session: bool,
+}
+
+/// Holder that was asked to release a lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AskedHolder {
+    /// Its owner id.
+    pub owner: OwnerId,
+    /// The coordinator through which it holds.
+    pub coordinator: CoordinatorId,
 }
 
 /// Former holder of a lock that was force-released, or former waiter.

@@ -203,6 +203,22 @@ impl FeedId {
     }
 }
 
+/// Names one request to release; drawn at random for each, so that a holder that receives it several times takes note of it once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ReleaseRequestId(u64);
+
+impl ReleaseRequestId {
+    /// Returns a request's id from its number.
+    pub const fn new(number: u64) -> Self {
+        Self(number)
+    }
+
+    /// Returns the number.
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+}
+
 /// Number that rises with every grant of a name; the resource that the lock protects refuses smaller ones.
 ///
 /// It is `max(last + 1, the store's time in µs, floor)`: it rises across data loss too, as long as the new clock or the

@@ -10,6 +10,8 @@ pub const MAX_NAME: usize = 512;
 pub const MAX_VALUE: usize = 4096;
 /// Most bytes of a client's name.
 pub const MAX_CLIENT_NAME: usize = 256;
+/// Most bytes of the reason of a request to release.
+pub const MAX_REASON: usize = 256;
 
 /// A lock's name: 1 to 512 bytes of UTF-8 without control characters. Matched whole, never by prefix.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -66,6 +68,24 @@ impl ClientName {
     }
 
     /// Returns the name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Reason that an operator gives for a request to release: at most 256 bytes of UTF-8 without control characters, possibly
+/// empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct ReleaseReason(Arc<str>);
+
+impl ReleaseReason {
+    /// Parses a reason.
+    pub fn parse(text: &str) -> Result<Self, Invalid> {
+        check_text(text, MAX_REASON)?;
+        Ok(Self(text.into()))
+    }
+
+    /// Returns the text.
     pub fn as_str(&self) -> &str {
         &self.0
     }

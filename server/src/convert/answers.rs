@@ -178,6 +178,7 @@ fn event_kind(kind: EventKind) -> v1::LockEventKind {
         EventKind::Downgraded => v1::LockEventKind::Downgraded,
         EventKind::PermitsReduced => v1::LockEventKind::PermitsReduced,
         EventKind::LimitChanged => v1::LockEventKind::LimitChanged,
+        EventKind::ReleaseRequested => v1::LockEventKind::ReleaseRequested,
     }
 }
 

@@ -3,10 +3,10 @@
 use std::{collections::HashSet, time::Duration};
 
 use leasehold_core::{
-    command::One,
-    id::{FencingToken, OwnerId, SessionId, WaiterNumber},
+    command::{One, ReleaseRequest},
+    id::{FencingToken, OwnerId, ReleaseRequestId, SessionId, WaiterNumber},
     mode::{MAX_LIMIT, Mode, Permits},
-    name::{ClientName, LockName, TtlBounds, Value},
+    name::{ClientName, LockName, ReleaseReason, TtlBounds, Value},
     session::{LockSpec, LockSpecs, MaxHold, Wait},
     time::InUnits,
 };
@@ -35,6 +35,8 @@ pub struct FieldBounds<'a> {
 pub const MIN_MAX_HOLD: Duration = Duration::from_secs(1);
 /// Longest bound on the time for which a lock may be held.
 pub const MAX_MAX_HOLD: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+/// Shortest and longest time that an operator may give holders to release a lock.
+const WITHIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(24 * 60 * 60));
 /// Most entries of a session's metadata.
 const MAX_METADATA: usize = 16;
 /// Most bytes of a metadata key.
@@ -73,6 +75,42 @@ pub fn forced_one(only: v1::force_release_request::Only) -> Result<One, Refusal>
         Only::WaiterNumber(0) => Err(Refusal::field("waiter_number", "must be positive")),
         Only::WaiterNumber(number) => Ok(One::Waiter(WaiterNumber::new(number))),
     }
+}
+
+/// Checks the one holder that is asked to release a lock; every holder if 0.
+pub fn asked_holder(field: &str, token: i64) -> Result<Option<FencingToken>, Refusal> {
+    match token {
+        ..0 => Err(Refusal::field(field, "must not be negative")),
+        0 => Ok(None),
+        token => Ok(Some(FencingToken::new(token))),
+    }
+}
+
+/// Checks what an operator asks of holders. The request has an id of its own.
+pub fn release_request(request: &v1::RequestReleaseRequest) -> Result<ReleaseRequest, Refusal> {
+    let reason = ReleaseReason::parse(&request.reason);
+    let reason = reason.map_err(|invalid| Refusal::field("reason", invalid))?;
+    let within = duration("within", request.within)?;
+    let within = within.map(|within| between("within", within, WITHIN));
+    Ok(ReleaseRequest {
+        id: ReleaseRequestId::new(fastrand::u64(..)),
+        reason,
+        within: within.transpose()?,
+    })
+}
+
+/// Checks a time against the shortest and the longest.
+fn between(
+    field: &str,
+    time: Duration,
+    (least, most): (Duration, Duration),
+) -> Result<Duration, Refusal> {
+    if !(least..=most).contains(&time) {
+        let (least, most) = (InUnits(least), InUnits(most));
+        let what = format!("must be {least} to {most}, not {}", InUnits(time));
+        return Err(Refusal::field(field, what));
+    }
+    Ok(time)
 }
 
 /// Checks an owner id.
@@ -120,11 +158,7 @@ pub fn max_hold(
     let Some(limit) = duration(field, limit)? else {
         return Ok(None);
     };
-    if !(MIN_MAX_HOLD..=MAX_MAX_HOLD).contains(&limit) {
-        let (least, most) = (InUnits(MIN_MAX_HOLD), InUnits(MAX_MAX_HOLD));
-        let what = format!("must be {least} to {most}, not {}", InUnits(limit));
-        return Err(Refusal::field(field, what));
-    }
+    let limit = between(field, limit, (MIN_MAX_HOLD, MAX_MAX_HOLD))?;
     let is_asked = true;
     Ok(Some(MaxHold { limit, is_asked }))
 }

@@ -266,6 +266,17 @@ impl Surroundings {
                 acked_heartbeat,
                 valid_for: Some(wire_duration(valid_for)),
             }),
+            Response::ReleaseRequested {
+                name,
+                owner,
+                reason,
+                within,
+            } => WireResponse::ReleaseRequested(v1::SessionReleaseRequested {
+                name: name.as_str().to_owned(),
+                owner_id: owner.as_bytes().to_vec(),
+                reason: reason.as_str().to_owned(),
+                within: within.map(wire_duration),
+            }),
             Response::Draining(deadline) => WireResponse::Draining(v1::SessionDraining {
                 deadline: Some(wire_duration(deadline)),
             }),

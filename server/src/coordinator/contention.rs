@@ -176,6 +176,7 @@ impl Driver {
             Output::Tell(owner, event) => {
                 coordinator.registry().deliver(&owner, event);
             }
+            Output::Ask(owner, request) => coordinator.registry().ask(&owner, request),
             Output::Discard(name, owner) => coordinator.discard(&name, owner),
         }
     }

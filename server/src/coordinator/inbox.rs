@@ -1,10 +1,11 @@
 //! Inbox of a session for events of the store and of other sessions. Takes next to no memory while it is empty,
 //! because most of ten thousand sessions are idle.
 
-use std::{fmt, future::poll_fn, task::Poll};
+use std::{fmt, future::poll_fn, sync::Arc, task::Poll};
 
 use futures_util::task::AtomicWaker;
 use leasehold_core::{
+    command::ReleaseRequest,
     id::{OwnerId, SessionId},
     session::{CommandId, RegistryEvent},
 };
@@ -20,10 +21,12 @@ pub enum InboxEvent {
     Registry(OwnerId, RegistryEvent),
     /// An operator has ended the session of this id: this one, or one from which it has resumed something.
     EndedByOperator(SessionId),
+    /// An operator asks the session's client to release a hold.
+    ReleaseRequested(OwnerId, Arc<ReleaseRequest>),
 }
 
-/// The queue of one session. At most one answer for each command in flight, one loss for each hold and one end for each session that it
-/// has resumed something from are in it, so it is bounded by what the session may have.
+/// The queue of one session. At most one answer for each command in flight, one loss and one request to release for each hold, and
+/// one end for each session that it has resumed something from are in it, so it is bounded by what the session may have.
 #[derive(Default)]
 pub struct Inbox {
     events: Mutex<Vec<InboxEvent>>,
@@ -34,6 +37,21 @@ impl Inbox {
     /// Puts something in. Nobody may be left to hear it.
     pub fn put(&self, event: InboxEvent) {
         self.events.lock().push(event);
+        self.reader.wake();
+    }
+
+    /// Puts in a request to release a hold, in the place of an earlier one that was not taken out yet.
+    pub fn ask(&self, owner: OwnerId, request: Arc<ReleaseRequest>) {
+        let mut events = self.events.lock();
+        let earlier = events.iter_mut().find_map(|event| match event {
+            InboxEvent::ReleaseRequested(of, earlier) if *of == owner => Some(earlier),
+            _ => None,
+        });
+        match earlier {
+            Some(earlier) => *earlier = request,
+            None => events.push(InboxEvent::ReleaseRequested(owner, request)),
+        }
+        drop(events);
         self.reader.wake();
     }
 

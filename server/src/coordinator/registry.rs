@@ -5,7 +5,11 @@ use std::{
     sync::Arc,
 };
 
-use leasehold_core::{command::Loss, id::OwnerId, session::RegistryEvent};
+use leasehold_core::{
+    command::{Loss, ReleaseRequest},
+    id::OwnerId,
+    session::RegistryEvent,
+};
 use parking_lot::{Mutex, MutexGuard};
 
 use super::inbox::{Inbox, InboxEvent};
@@ -95,6 +99,13 @@ impl Registry {
                 true
             }
             _ => false,
+        }
+    }
+
+    /// Tells the session that holds the owner id that an operator asks for its release. Does nothing if no session here does.
+    pub fn ask(&self, owner: &OwnerId, request: Arc<ReleaseRequest>) {
+        if let Some(OwnerState::Held(session)) = self.shard(owner).get(owner) {
+            session.ask(*owner, request);
         }
     }
 

@@ -124,6 +124,8 @@ impl Following {
                 }
                 return;
             }
+            // It answers nothing.
+            Response::ReleaseRequested { .. } => return,
             Response::Granted { .. } => "granted",
             Response::NotGranted { why, .. } => not_granted(*why).as_str_name(),
             Response::Released { released: true, .. } => "released",

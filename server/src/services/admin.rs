@@ -12,8 +12,8 @@ use leasehold_proto::v1::{
     CheckTokenRequest, CheckTokenResponse, EndSessionRequest, EndSessionResponse,
     ForceReleaseRequest, ForceReleaseResponse, GetLockRequest, GetLockResponse, GetStatusRequest,
     GetStatusResponse, ListLocksRequest, ListLocksResponse, ListSessionsRequest,
-    ListSessionsResponse, SessionView, StoreState, WatchLocksRequest, WatchLocksResponse,
-    admin_service_server::AdminService,
+    ListSessionsResponse, RequestReleaseRequest, RequestReleaseResponse, SessionView, StoreState,
+    WatchLocksRequest, WatchLocksResponse, admin_service_server::AdminService,
 };
 use leasehold_store::{Page, Status as StoreStatus, clock};
 use tokio::sync::watch;
@@ -164,6 +164,24 @@ impl AdminService for Admin {
             released,
             fencing_token: token.get(),
         }))
+    }
+
+    async fn request_release(
+        &self,
+        request: Request<RequestReleaseRequest>,
+    ) -> Result<Response<RequestReleaseResponse>, Status> {
+        let coordinator = &self.streams.coordinator;
+        let rights = self.streams.access.rights(request.extensions())?;
+        let request = request.into_inner();
+        let name = convert::lock_name("name", &request.name, coordinator.store())?;
+        let only = convert::asked_holder("fencing_token", request.fencing_token)?;
+        let asked = convert::release_request(&request)?;
+        rights.check(Permission::Administer, Place::Either, name.as_str())?;
+        let reason = asked.reason.as_str().to_owned();
+        let asked_count = names::request_release(coordinator, &name, only, asked).await?;
+        let by = rights.caller().identity();
+        tracing::info!(lock = %name, ?only, reason, asked_count, by, "request to release");
+        Ok(Response::new(RequestReleaseResponse { asked_count }))
     }
 
     async fn end_session(

@@ -75,8 +75,8 @@ impl<F: FnOnce()> Driver<'_, F> {
             InboxEvent::Registry(_, event) => {
                 with_context(|context| self.call.on_event(event, context));
             }
-            // A call has no session.
-            InboxEvent::EndedByOperator(_) => {}
+            // A call has no session, and holds nothing.
+            InboxEvent::EndedByOperator(_) | InboxEvent::ReleaseRequested(..) => {}
         }
     }
 

@@ -1,7 +1,9 @@
 //! Single commands about a name, for unary calls.
 
+use std::sync::Arc;
+
 use leasehold_core::{
-    command::{End, Former, Loss, One, Op, Reply},
+    command::{End, Former, Loss, One, Op, ReleaseRequest, Reply},
     id::{FencingToken, OwnerId},
     name::LockName,
     session::RegistryEvent,
@@ -82,6 +84,31 @@ async fn forced(
         }
     }
     Ok((released, token))
+}
+
+/// Asks the sessions that hold a name to release it, or only the one whose hold has this token. Returns how many were asked.
+pub(crate) async fn request_release(
+    coordinator: &Coordinator,
+    name: &LockName,
+    only: Option<FencingToken>,
+    request: ReleaseRequest,
+) -> Result<u32, Refusal> {
+    let request = Arc::new(request);
+    let op = Op::RequestRelease {
+        only,
+        request: Arc::clone(&request),
+    };
+    let stamped = coordinator.execute(name, op).await?;
+    let Reply::Asked { holders } = stamped.executed.reply else {
+        return Err(unexpected("request to release"));
+    };
+    // The store tells the coordinators of the others.
+    for holder in &holders {
+        coordinator
+            .registry()
+            .ask(&holder.owner, Arc::clone(&request));
+    }
+    Ok(u32::try_from(holders.len()).unwrap_or(u32::MAX))
 }
 
 /// Returns the failure of a command whose answer belongs to another operation; the stores never give one.

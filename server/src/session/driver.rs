@@ -199,6 +199,7 @@ impl Driver {
                 self.carrier.endable.ends(mark, holds, acquires);
                 Input::EndedByOperator
             }
+            InboxEvent::ReleaseRequested(owner, request) => Input::ReleaseRequested(owner, request),
         };
         self.handle(input);
     }

@@ -3,7 +3,7 @@
 -- Functions of most letters; the others are made when needed.
 local operations = { a = acquire, w = acquire, A = acquire, W = acquire, n = renew, r = release, u = release }
 local few_keys = { n = true, v = true, k = true }
-local only_look = { s = true, e = true, o = true }
+local only_look = { s = true, e = true, o = true, q = true }
 
 -- Returns the number of waiters after the present operation, false if it has only two keys.
 local function waiter_count()
@@ -46,7 +46,7 @@ end
 local function rest(letters, replies, key, at)
   -- letter → how many arguments it has in ARGV, whether it may come late
   local arguments = { a = 3, w = 3, A = 3, W = 3, n = 2, r = 1, u = 1, f = 1, d = 1, p = 2, m = 3, x = 0, y = 2, v = 2, k = 2, s = 1,
-    e = 0, o = 1 }
+    e = 0, o = 1, q = 2 }
   local never_late = { r = true, u = true, s = true, e = true, o = true }
   for i = 1, #letters do
     if letters:byte(i) == 46 then

@@ -4,4 +4,5 @@ return {
   s = view,
   e = edges,
   o = look_for_feed,
+  q = request_release,
 }

@@ -26,6 +26,7 @@
 --       'forced waiter', waiter
 --       'value', hold
 --       'downgraded', hold
+--       'requested', hold: an operator asks its holder to release it
 --       'resumed', hold
 --       'reduced', hold, the permits that it gave back
 --       'limit', limit, its revision

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use leasehold_proto::v1::{
     GrantedLock, LockMode, LockSpec, LostLock, SessionAcquire, SessionDowngrade, SessionFailure,
-    SessionNotGranted, SessionReduce, SessionReleased, SessionSetValue, session_request::Request,
-    session_response::Response,
+    SessionNotGranted, SessionReduce, SessionReleaseRequested, SessionReleased, SessionSetValue,
+    session_request::Request, session_response::Response,
 };
 
 use super::{PROMPT, RawSession, wire};
@@ -286,6 +286,21 @@ impl RawSession {
         match self.answer(id, PROMPT).await {
             Response::ValueSet(set) => set.value_set,
             other => panic!("a set_value was answered by {other:?}"),
+        }
+    }
+
+    /// Returns what an operator asks of the session, in the coordinator's next message about that.
+    ///
+    /// # Panics
+    ///
+    /// If none comes within `limit`.
+    pub async fn asked(&mut self, limit: Duration) -> SessionReleaseRequested {
+        let is_request = |message: &leasehold_proto::v1::SessionResponse| {
+            matches!(message.response, Some(Response::ReleaseRequested(_)))
+        };
+        match self.find(limit, is_request).await.response {
+            Some(Response::ReleaseRequested(asked)) => asked,
+            _ => unreachable!("only those were wanted"),
         }
     }
 

@@ -5,8 +5,9 @@ use std::{collections::HashMap, future::Future, pin::Pin};
 use leasehold_proto::v1::{
     AcquireRequest, CheckTokenRequest, ForceReleaseRequest, GetLockRequest, GetStatusRequest,
     LeaderRequest, ListLocksRequest, ListSessionsRequest, LostReason, ObserveRequest,
-    ReleaseRequest, RenewRequest, SessionOpen, SessionReduce, SessionRelease, WatchLocksRequest,
-    force_release_request::Only, session_request::Request, session_response::Response,
+    ReleaseRequest, RenewRequest, RequestReleaseRequest, SessionOpen, SessionReduce,
+    SessionRelease, WatchLocksRequest, force_release_request::Only, session_request::Request,
+    session_response::Response,
 };
 use leasehold_tests::raw::{
     PROMPT, each, exclusive, fresh_owner_id, resume_hold, revised, semaphore, several, shared, wire,
@@ -274,6 +275,18 @@ fn rpcs() -> Vec<Rpc> {
             "ForceRelease of one waiter",
             Permission("administer", EITHER),
             |caller| { force_release(&caller, Some(Only::WaiterNumber(7))).await }
+        ),
+        rpc!(
+            "RequestRelease",
+            Permission("administer", EITHER),
+            |caller| {
+                let request = RequestReleaseRequest {
+                    name: NAME.to_owned(),
+                    ..RequestReleaseRequest::default()
+                };
+                let mut admin = caller.admin();
+                admin.request_release(caller.says(request)).await.map(drop)
+            }
         ),
     ]
 }

@@ -1,12 +1,15 @@
 //! Random operations, and their callers.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use leasehold_core::{
-    command::{Acquire, Caller, End, One, Op, Resume},
-    id::{Actor, CoordinatorId, FeedId, FencingToken, OwnerId, SessionId, WaiterNumber},
+    command::{Acquire, Caller, End, One, Op, ReleaseRequest, Resume},
+    id::{
+        Actor, CoordinatorId, FeedId, FencingToken, OwnerId, ReleaseRequestId, SessionId,
+        WaiterNumber,
+    },
     mode::{Mode, Permits},
-    name::{ClientName, Value},
+    name::{ClientName, ReleaseReason, Value},
     time::StoreTime,
     view::{HolderView, NameView},
 };
@@ -33,7 +36,7 @@ pub(crate) fn op(random: &mut StdRng, known: &[OwnerId], view: &NameView, feed: 
         Some(known) if random.random_bool(0.4) => *known,
         _ => owner(random),
     };
-    match random.random_range(0..128) {
+    match random.random_range(0..131) {
         0..38 => Op::Acquire(acquire(random, owner)),
         38..51 => Op::Renew {
             owner,
@@ -64,6 +67,13 @@ pub(crate) fn op(random: &mut StdRng, known: &[OwnerId], view: &NameView, feed: 
             owner,
             permits: *[1, 1, 1, 2, 3].choose(random).unwrap(),
         },
+        126..129 => Op::RequestRelease {
+            only: match one(random, view) {
+                One::Holder(token) if random.random_bool(0.5) => Some(token),
+                _ => None,
+            },
+            request: Arc::new(request(random)),
+        },
         _ => Op::View {
             waiters: *[0, 1, 3, 100].choose(random).unwrap(),
         },
@@ -85,6 +95,15 @@ fn one(random: &mut StdRng, view: &NameView) -> One {
         _ => One::Waiter(WaiterNumber::new(
             *[1, 1 << 53, u64::MAX].choose(random).unwrap(),
         )),
+    }
+}
+
+fn request(random: &mut StdRng) -> ReleaseRequest {
+    let reason = ["", "maintenance", "узел уходит"].choose(random).unwrap();
+    ReleaseRequest {
+        id: ReleaseRequestId::new(random.random()),
+        reason: ReleaseReason::parse(reason).unwrap(),
+        within: random.random_bool(0.5).then_some(Duration::from_secs(30)),
     }
 }
 

@@ -12,7 +12,7 @@ use leasehold_core::{
 };
 
 /// All that must have happened.
-const EVERYTHING: [&str; 80] = [
+const EVERYTHING: [&str; 83] = [
     "granted",
     "granted to share",
     "granted permits",
@@ -41,6 +41,8 @@ const EVERYTHING: [&str; 80] = [
     "resume of a waiter that was forced",
     "refresh that misses one",
     "nothing to force",
+    "asked",
+    "nobody to ask",
     "value set",
     "value not set",
     "count set",
@@ -89,6 +91,7 @@ const EVERYTHING: [&str; 80] = [
     "told: downgraded",
     "told: reduced",
     "told: resumed",
+    "told: asked",
     "told: limit changed",
     "more taken than a lowered limit",
     "told: several changes",
@@ -182,6 +185,7 @@ impl Seen {
                 Change::Downgraded(_) => "told: downgraded",
                 Change::Reduced { .. } => "told: reduced",
                 Change::Resumed(_) => "told: resumed",
+                Change::ReleaseRequested(_) => "told: asked",
                 Change::LimitChanged(_) => "told: limit changed",
             });
         }
@@ -270,6 +274,8 @@ fn what(op: &Op, reply: &Reply) -> &'static str {
             _ => "forced",
         },
         Reply::Forced { .. } => "nothing to force",
+        Reply::Asked { holders } if holders.is_empty() => "nobody to ask",
+        Reply::Asked { .. } => "asked",
         Reply::Changed(done) => match (op, done) {
             (Op::Downgrade { .. }, true) => "downgraded",
             (Op::Downgrade { .. }, false) => "not downgraded",

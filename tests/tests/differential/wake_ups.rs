@@ -1,12 +1,13 @@
 //! Wake-ups of a coordinator by another coordinator's operation on several owner ids at once.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use leasehold_core::{
-    command::{Caller, Command, Executed, One, Op, Reply},
-    id::{CoordinatorId, FencingToken, OwnerId},
+    command::{Acquire, Caller, Command, Executed, One, Op, ReleaseRequest, Reply},
+    id::{CoordinatorId, FencingToken, OwnerId, ReleaseRequestId},
+    lock::LockState,
     mode::Mode,
-    name::LockName,
+    name::{LockName, MAX_REASON, ReleaseReason},
 };
 use leasehold_store::{Store, WakeUp};
 use leasehold_tests::{RedisServer, wait};
@@ -17,16 +18,20 @@ use crate::{
     pair::{acquire, owner, release, resume},
 };
 
+fn caller(coordinator: &str) -> Caller {
+    Caller {
+        coordinator: CoordinatorId::new(coordinator),
+        floor: FencingToken::new(0),
+        token_memory: Duration::from_secs(60),
+        not_after: None,
+    }
+}
+
 /// Carries an operation out for a coordinator, through whichever store.
 async fn run(store: &Store, coordinator: &str, op: Op) -> Executed {
     let command = Command {
         name: LockName::parse("told").unwrap(),
-        caller: Caller {
-            coordinator: CoordinatorId::new(coordinator),
-            floor: FencingToken::new(0),
-            token_memory: Duration::from_secs(60),
-            not_after: None,
-        },
+        caller: caller(coordinator),
         op,
     };
     store.execute(command).await.unwrap().executed
@@ -131,6 +136,92 @@ async fn a_coordinator_is_told_which_of_its_holds_or_waits_an_operator_ended() {
         next(&mut wake_ups).await,
         WakeUp::ForcedWaiter { name, owner }
     );
+}
+
+/// Asks for the release of what is held here and there, and compares the answer with that of the rules, and the messages with
+/// what the rules say who is asked.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_coordinator_is_told_which_of_its_holds_an_operator_asks_for() {
+    let redis = RedisServer::start();
+    let (store, mut wake_ups) = listen(&redis).await;
+    let mut rules = LockState::default();
+    let mut both = async |coordinator: &str, op: Op| {
+        let executed = run(&store, coordinator, op.clone()).await;
+        let caller = caller(coordinator);
+        let expected = rules.apply(&caller, &op, executed.at);
+        assert_eq!(executed.reply, expected.reply, "{op:?}");
+        executed.reply
+    };
+    let request = |number: u64| {
+        Arc::new(ReleaseRequest {
+            id: ReleaseRequestId::new(number),
+            reason: ReleaseReason::parse(&"ä".repeat(MAX_REASON / 2)).unwrap(),
+            within: (number > 1).then(|| Duration::from_secs(24 * 60 * 60)),
+        })
+    };
+    let mut tokens = Vec::new();
+    for (number, coordinator) in (1..).zip(["watching", "watching", "here"]) {
+        match both(coordinator, acquire(number, Mode::Shared)).await {
+            Reply::Granted { token } => tokens.push(token),
+            other => panic!("{other:?}"),
+        }
+    }
+    // One without a stream.
+    let unary = match acquire(4, Mode::Shared) {
+        Op::Acquire(acquire) => Op::Acquire(Acquire {
+            session: None,
+            ..acquire
+        }),
+        other => other,
+    };
+    both("watching", unary).await;
+    let mut number = 0;
+    for only in [None, Some(tokens[1]), Some(FencingToken::new(i64::MAX))] {
+        number += 1;
+        let (op, asked) = (request(number), request(number));
+        let op = Op::RequestRelease { only, request: op };
+        let Reply::Asked { holders } = both("here", op).await else {
+            panic!("it was asked for")
+        };
+        let there = holders.iter();
+        let there = there.filter(|holder| holder.coordinator.as_str() == "watching");
+        let mut told = Vec::new();
+        for _ in there.clone() {
+            match next(&mut wake_ups).await {
+                WakeUp::ReleaseRequested {
+                    name,
+                    owner,
+                    request,
+                } => {
+                    assert_eq!((name.as_str(), request), ("told", Arc::clone(&asked)));
+                    told.push(owner);
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        told.sort_unstable();
+        assert_eq!(told, there.map(|holder| holder.owner).collect::<Vec<_>>());
+        let expected = [3, 1, 0][usize::try_from(number - 1).unwrap()];
+        assert_eq!(holders.len(), expected);
+    }
+    // One that is alone.
+    both("here", Op::ForceRelease).await;
+    for _ in 1..=3 {
+        next(&mut wake_ups).await;
+    }
+    both("watching", acquire(5, Mode::Exclusive)).await;
+    let request = request(9);
+    let op = Op::RequestRelease {
+        only: None,
+        request: Arc::clone(&request),
+    };
+    both("here", op).await;
+    let told = WakeUp::ReleaseRequested {
+        name: LockName::parse("told").unwrap(),
+        owner: owner(5),
+        request,
+    };
+    assert_eq!(next(&mut wake_ups).await, told);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -7,7 +7,7 @@ use leasehold_client::{
     simulation::{Guard, Output, Session, StreamEnd as ClientEnd},
 };
 use leasehold_core::session::StreamEnd;
-use leasehold_proto::v1::{LockMode, SessionOpen, SessionResponse};
+use leasehold_proto::v1::{LockMode, SessionOpen, SessionResponse, session_response::Response};
 use prost::Message;
 
 use crate::{
@@ -172,8 +172,12 @@ impl World {
         match message {
             Ok(bytes) => {
                 let message = SessionResponse::decode(&bytes[..]).unwrap();
+                let is_request = matches!(message.response, Some(Response::ReleaseRequested(_)));
                 if it.streams().contains(&number) {
                     it.machine.message(clock, of_client, message);
+                }
+                if is_request {
+                    self.check_asked(client);
                 }
             }
             Err(end) => {
@@ -188,6 +192,24 @@ impl World {
             }
         }
         self.carry_out_client(client);
+    }
+
+    /// Fails if a guard was asked for that the operator did not mean. A guard that its actor shares is asked for with its hold.
+    fn check_asked(&mut self, client: usize) {
+        let it = &self.clients[client];
+        let clock = it.clock(self.now);
+        for guard in &it.guards {
+            let Some(reason) = guard.asked(clock) else {
+                continue;
+            };
+            let hold = (it.name.clone(), guard.token().get());
+            assert!(
+                self.asked[&reason].contains(&hold),
+                "{hold:?} was asked by {reason}, which meant {:?}",
+                self.asked[&reason]
+            );
+            self.seen.guards_asked += 1;
+        }
     }
 
     /// A client's connection is gone: its driver looks for another one.

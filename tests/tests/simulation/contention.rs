@@ -60,6 +60,9 @@ impl World {
                         }
                     }
                 }
+                Output::Ask(owner, request) => {
+                    self.coordinators[by.0].registry.ask(&owner, request);
+                }
                 Output::Discard(name, owner) => self.discard(by, &name, owner),
             }
         }

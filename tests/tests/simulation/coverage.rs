@@ -97,6 +97,8 @@ coverage! {
     forced: 300,
     /// Waits that an operator ended.
     waits_forced: 18,
+    /// Guards that had been asked for when a request reached their client.
+    guards_asked: 60,
     /// Sessions that an operator ended.
     sessions_ended: 50,
     /// Of these, those that had resumed something from the session in question.

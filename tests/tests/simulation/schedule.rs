@@ -262,6 +262,9 @@ impl World {
                     Input::EndedByOperator
                 }
                 InboxEvent::Registry(owner, event) => Input::Registry(owner, event),
+                InboxEvent::ReleaseRequested(owner, request) => {
+                    Input::ReleaseRequested(owner, request)
+                }
             };
             self.handle(number, stream, input);
         }

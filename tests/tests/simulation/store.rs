@@ -1,16 +1,17 @@
 //! Store of the simulated world: the rules, behind ways that are slow and lose replies.
 
-use std::{collections::BTreeMap, ops::Range};
+use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
 use leasehold_core::{
     command::{
-        CLAIM_TIME, Caller, Command, End, Executed, Handed, One, Op, Reply, Stamped, WakeUp,
+        CLAIM_TIME, Caller, Command, End, Executed, Handed, One, Op, ReleaseRequest, Reply,
+        Stamped, WakeUp,
     },
     ended::EndedSessions,
     failure::StoreError,
-    id::{CoordinatorId, FencingToken, OwnerId},
+    id::{CoordinatorId, FencingToken, OwnerId, ReleaseRequestId},
     mode::Mode,
-    name::LockName,
+    name::{LockName, ReleaseReason},
     session::{CommandId, PendingCleanup},
     table::LockTable,
     time::{Moment, StoreTime},
@@ -334,6 +335,20 @@ impl World {
                 self.wake_up(|id| *id == former.coordinator, wake_up);
             }
         }
+        if let (Reply::Asked { holders }, Op::RequestRelease { request, .. }) =
+            (&executed.reply, &command.op)
+        {
+            for holder in holders {
+                let (name, owner) = (name.clone(), holder.owner);
+                let request = Arc::clone(request);
+                let wake_up = WakeUp::ReleaseRequested {
+                    name,
+                    owner,
+                    request,
+                };
+                self.wake_up(|id| *id == holder.coordinator, wake_up);
+            }
+        }
         if let (Reply::Resumed { .. } | Reply::ResumedWait { .. }, Op::Resume(resume)) =
             (&executed.reply, &command.op)
         {
@@ -427,6 +442,33 @@ impl World {
         let executed = self.apply(&command);
         self.tell(|| format!("operator: {command:?} -> {executed:?}"));
         self.check_grants(&command, &executed);
+        self.publish(&command, &executed);
+    }
+
+    /// An operator asks the holders of a name, or half of the times the first of them, to release it.
+    pub(crate) fn request_release(&mut self, number: usize) {
+        let name = &name(NAMES[number]);
+        let holders = self.view(name).holders.into_iter();
+        let holds = holders.filter_map(|holder| match holder {
+            HolderView::Ours(hold) => Some(hold),
+            HolderView::Foreign { .. } => None,
+        });
+        let holds: Vec<_> = holds.collect();
+        let first = holds.first().map(|hold| hold.token);
+        let only = first.filter(|_| (self.now / MS).is_multiple_of(2));
+        let meant = holds.iter();
+        let meant = meant.filter(|hold| only.is_none_or(|token| hold.token == token));
+        let meant = meant.map(|hold| (hold.client_name.as_str().to_owned(), hold.token.get()));
+        let id = self.asked.len() as u64;
+        self.asked.insert(id.to_string(), meant.collect());
+        let request = Arc::new(ReleaseRequest {
+            id: ReleaseRequestId::new(id),
+            reason: ReleaseReason::parse(&id.to_string()).unwrap(),
+            within: None,
+        });
+        let command = command_of("operator", name, Op::RequestRelease { only, request });
+        let executed = self.apply(&command);
+        assert!(executed.handed.is_empty(), "a request hands nothing on");
         self.publish(&command, &executed);
     }
 

@@ -58,7 +58,7 @@ impl World {
         // Where locks are kept for long, mostly that which lets renewals and heartbeats come late.
         let what = match self.is_patient && self.dice.once_in(2) {
             true => self.dice.pick(&[5, 6, 7, 13, 13, 14, 15, 15]),
-            false => self.dice.below(20),
+            false => self.dice.below(21),
         };
         match (what, stream) {
             (0..=2, Some(stream)) => self.cut_from_client(client, stream),
@@ -84,6 +84,10 @@ impl World {
             (17, _) => {
                 let of = self.dice.index(NAMES.len());
                 self.force_release(of);
+            }
+            (20, _) => {
+                let of = self.dice.index(NAMES.len());
+                self.request_release(of);
             }
             (18 | 19, _) => {
                 self.clients[client].cut_off_until = until;

@@ -77,6 +77,8 @@ pub(crate) struct World {
     pub(crate) seen: Coverage,
     /// Holds that an operator took, and when.
     pub(crate) forced: BTreeMap<(usize, i64), u64>,
+    /// Clients and tokens of the holds that operators have asked to be released, by the reasons.
+    pub(crate) asked: BTreeMap<String, BTreeSet<(String, i64)>>,
     /// The newest token of a guard of each name.
     pub(crate) newest: [i64; NAMES.len()],
     /// What is the same in each run of a seed.
@@ -122,6 +124,7 @@ impl World {
             started: 0,
             seen: Coverage::default(),
             forced: BTreeMap::new(),
+            asked: BTreeMap::new(),
             newest: [0; NAMES.len()],
             digest: 0,
             is_told: false,

@@ -16,8 +16,8 @@ use leasehold_tests::{
 
 use crate::site::{Site, everywhere};
 use LockEventKind::{
-    Downgraded, Expired, Forced, Granted, LimitChanged, Lost, PermitsReduced, Queued, Released,
-    ValueChanged, Withdrawn,
+    Downgraded, Expired, Forced, Granted, LimitChanged, Lost, PermitsReduced, Queued,
+    ReleaseRequested, Released, ValueChanged, Withdrawn,
 };
 
 /// Tolerated difference between the clocks of this process and of Redis.
@@ -139,6 +139,22 @@ async fn a_lock_is_granted_waited_for_handed_on_changed_and_taken_away() {
             assert!(session.release(lock).await);
             watch.told(Released).await;
         }
+
+        let asked = first
+            .take_one(with_value("seven", exclusive("w/asked")))
+            .await;
+        watch.told(Granted).await;
+        site.ask(0, "w/asked").await;
+        let event = watch.told(ReleaseRequested).await;
+        assert_eq!(event.fencing_token, asked.fencing_token);
+        assert_eq!((event.mode(), event.holder_count), (LockMode::Exclusive, 1));
+        assert_eq!(event.holder.unwrap().value, b"seven");
+        let told = first.asked(raw::PROMPT).await;
+        assert_eq!(told.owner_id, asked.owner_id);
+        // Nobody to ask: no event.
+        assert!(first.release(&asked).await);
+        watch.told(Released).await;
+        site.ask(0, "w/asked").await;
 
         // Of another prefix, nothing of that was told.
         let other = first.take_one(exclusive("x/lock")).await;

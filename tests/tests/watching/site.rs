@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold_proto::v1::{
-    EndSessionRequest, ForceReleaseRequest, GetLockRequest,
+    EndSessionRequest, ForceReleaseRequest, GetLockRequest, RequestReleaseRequest,
     admin_service_client::AdminServiceClient, force_release_request::Only,
 };
 use leasehold_tests::{Coordinator, CoordinatorProcess, RawSession, RedisServer};
@@ -106,6 +106,16 @@ impl Site {
         let session_id = lock.holders[0].session_id.clone();
         let ended = admin.end_session(EndSessionRequest { session_id }).await;
         assert!(ended.unwrap().into_inner().ended);
+    }
+
+    /// Asks the holders of a lock to release it.
+    pub(crate) async fn ask(&self, at: usize, name: &str) {
+        let mut admin = self.admin(at).await;
+        let asked = admin.request_release(RequestReleaseRequest {
+            name: name.to_owned(),
+            ..RequestReleaseRequest::default()
+        });
+        asked.await.unwrap();
     }
 
     /// Returns a plain connection to the site's Redis.

@@ -1,9 +1,9 @@
 //! Inputs and outputs of the contended names.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use crate::{
-    command::{Op, Stamped, WakeUp},
+    command::{Op, ReleaseRequest, Stamped, WakeUp},
     failure::StoreError,
     id::OwnerId,
     name::LockName,
@@ -57,6 +57,8 @@ pub enum Output {
     },
     /// Tell the task that has this owner id here.
     Tell(OwnerId, RegistryEvent),
+    /// Tell the session that holds this owner id here that an operator asks it to release the lock.
+    Ask(OwnerId, Arc<ReleaseRequest>),
     /// Hand on a grant that no task here knows of.
     Discard(LockName, OwnerId),
 }

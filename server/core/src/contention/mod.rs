@@ -178,6 +178,9 @@ impl ContendedNames {
             WakeUp::Forced { owner, .. } => self.tell(owner, RegistryEvent::Lost(Loss::Forced)),
             WakeUp::ForcedWaiter { owner, .. } => self.tell(owner, RegistryEvent::ForcedOut),
             WakeUp::Resumed { owner, .. } => self.tell(owner, RegistryEvent::Moved),
+            WakeUp::ReleaseRequested { owner, request, .. } => {
+                self.outputs.push_back(Output::Ask(owner, request));
+            }
             WakeUp::Granted {
                 name,
                 owner,

@@ -1,4 +1,5 @@
-//! Commands on existing holds: renew, release, force-release, value, count, downgrade, reduce; and the refresh.
+//! Commands on existing holds: renew, release, force-release, request to release, value, count, downgrade, reduce; and the
+//! refresh.
 
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use super::{
     step::{HandedOn, Step, alone, over},
 };
 use crate::{
-    command::{CURRENT_AT_ONCE, Current, End, Former, Loss, One, Reply},
+    command::{AskedHolder, CURRENT_AT_ONCE, Current, End, Former, Loss, One, Reply},
     hold::Hold,
     id::{FencingToken, OwnerId, WaiterNumber},
     mode::Mode,
@@ -212,6 +213,33 @@ impl LockState {
             token,
         };
         (reply, handed_on)
+    }
+
+    /// Returns the holders that are asked to release it: those on sessions, or only the one with this token.
+    pub(super) fn request_release(
+        &mut self,
+        step: &mut Step<'_>,
+        only: Option<FencingToken>,
+    ) -> Reply {
+        let is_meant =
+            |hold: &&Hold| hold.session.is_some() && only.is_none_or(|token| hold.token == token);
+        let mut asked: Vec<&Hold> = self.holders.iter().filter(is_meant).collect();
+        asked.sort_unstable_by_key(|hold| hold.token);
+        for hold in &asked {
+            if step.telling.is_some() {
+                let seen = step.seen(hold);
+                step.tell(|| Change::ReleaseRequested(seen));
+            }
+        }
+        let mut holders: Vec<AskedHolder> = asked
+            .iter()
+            .map(|hold| AskedHolder {
+                owner: hold.owner,
+                coordinator: hold.coordinator.clone(),
+            })
+            .collect();
+        holders.sort_unstable_by_key(|holder| holder.owner);
+        Reply::Asked { holders }
     }
 
     pub(super) fn set_value(

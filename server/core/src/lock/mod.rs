@@ -115,6 +115,7 @@ impl LockState {
             Op::Refresh { oldest } => self.refresh(step, oldest.as_ref()),
             Op::ForceRelease => self.force_release(step),
             Op::ForceReleaseOne(one) => self.force_release_one(step, *one),
+            Op::RequestRelease { only, .. } => alone(self.request_release(step, *only)),
             Op::SetValue { owner, value } => alone(self.set_value(step, owner, value)),
             Op::SetCount { owner, count } => alone(self.set_count(owner, *count)),
             Op::Downgrade { owner } => self.downgrade(step, owner),

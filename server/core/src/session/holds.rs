@@ -2,11 +2,15 @@
 //!
 //! The session alone decides by that number; the store is told for others to see.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
-use super::effects::{Claim, Effects, Grant, Purpose};
+use super::{
+    asked::Asked,
+    effects::{Claim, Effects, Grant, Purpose},
+    output::Response,
+};
 use crate::{
-    command::Op,
+    command::{Op, ReleaseRequest},
     id::{Actor, OwnerId},
     mode::Mode,
     name::LockName,
@@ -71,6 +75,7 @@ pub(super) struct Holds {
     expiry: Option<Moment>,
     /// No hold reaches its bound before this.
     bound: Option<Moment>,
+    asked: Asked,
 }
 
 impl Holds {
@@ -105,6 +110,7 @@ impl Holds {
 
     pub(super) fn remove(&mut self, owner: &OwnerId) -> Option<Hold> {
         let hold = self.held.remove(owner)?;
+        self.asked.forget(owner);
         if let Some(names) = self.by_actor.get_mut(&hold.actor) {
             names.remove(hold.name());
             if names.is_empty() {
@@ -150,6 +156,31 @@ impl Holds {
             && let Mode::Semaphore(held) = hold.mode
         {
             hold.mode = Mode::Semaphore(held.reduced_to(permits));
+        }
+    }
+
+    /// Notes that an operator asks the client to release a hold, if it is one.
+    pub(super) fn ask(&mut self, owner: OwnerId, request: Arc<ReleaseRequest>, now: Moment) {
+        if self.held.contains_key(&owner) {
+            self.asked.insert(owner, request, now);
+        }
+    }
+
+    /// Tells the client of the requests that it has not been told of.
+    pub(super) fn tell_requests(&mut self, now: Moment, effects: &mut Effects) {
+        for (owner, asked) in self.asked.untold() {
+            let Some(hold) = self.held.get(&owner) else {
+                continue;
+            };
+            let waited = asked.came_at.until(now);
+            let request = &asked.request;
+            let response = Response::ReleaseRequested {
+                name: hold.name().clone(),
+                owner,
+                reason: request.reason.clone(),
+                within: request.within.map(|time| time.saturating_sub(waited)),
+            };
+            effects.send(0, response);
         }
     }
 

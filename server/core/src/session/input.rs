@@ -1,9 +1,9 @@
 //! Inputs of a session: what its client asks, what the store answers, and what others do to its locks.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use crate::{
-    command::{Loss, Stamped},
+    command::{Loss, ReleaseRequest, Stamped},
     deadlock::Deadlock,
     failure::StoreError,
     id::{Actor, FencingToken, OwnerId},
@@ -40,6 +40,8 @@ pub enum Input {
     StoreReply(CommandId, Result<Stamped, CommandFailure>),
     /// Something happened to an owner id that the session had registered.
     Registry(OwnerId, RegistryEvent),
+    /// An operator asks the client to release a hold.
+    ReleaseRequested(OwnerId, Arc<ReleaseRequest>),
     /// The client's stream ended.
     StreamEnded(StreamEnd),
     /// The store can be reached from now on, or can't. It may have been away between two `true`.

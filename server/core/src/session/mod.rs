@@ -11,7 +11,7 @@
 //! - `acquires`: admission queue and table of the acquires; `acquire`: one of them, from the request to its outcome; `taken`:
 //!   those of several names that it has.
 //! - [`Call`]: the acquire of a unary call, which has the same rules and no session.
-//! - `tenure`: lease, holds and renewal; its tables are `holds`, `revoked` and `renewal`.
+//! - `tenure`: lease, holds and renewal; its tables are `holds`, `asked`, `revoked` and `renewal`.
 //! - `resuming`: locks and places that are taken over from another stream before the session opens.
 //! - `effects`: outputs and outstanding commands.
 //! - `requests`, `replies`, `lifecycle`: transitions that concern several parts.
@@ -31,6 +31,7 @@ macro_rules! step {
 
 mod acquire;
 mod acquires;
+mod asked;
 mod call;
 pub mod confirmation;
 mod effects;
@@ -325,6 +326,14 @@ impl Session {
         }
     }
 
+    /// Tells the client what operators ask of it, if it has a stream that has room for that.
+    fn tell_release_requests(&mut self, context: &mut Context<'_>) {
+        if self.is_open() && self.is_writable {
+            let holds = self.tenure.holds_mut();
+            holds.tell_requests(context.now, &mut self.effects);
+        }
+    }
+
     fn on_acquires_time(&mut self, context: &mut Context<'_>) {
         let mut step = step!(self, context);
         for finished in self.acquires.on_time(self.is_writable, &mut step) {
@@ -342,7 +351,14 @@ impl Session {
                     self.tenure.renew(&mut self.effects);
                 }
             }
-            Input::Writable(is_writable) => self.is_writable = is_writable,
+            Input::Writable(is_writable) => {
+                self.is_writable = is_writable;
+                self.tell_release_requests(context);
+            }
+            Input::ReleaseRequested(owner, request) => {
+                self.tenure.holds_mut().ask(owner, request, context.now);
+                self.tell_release_requests(context);
+            }
             Input::StoreReply(id, result) => self.on_reply(id, result, context),
             Input::Registry(owner, event) => self.on_registry(owner, event, context),
             Input::Request(request, asked) if self.is_open() => {

@@ -9,7 +9,7 @@ use crate::{
     failure::StoreError,
     id::{Actor, FencingToken, OwnerId, Predecessors},
     mode::Limit,
-    name::LockName,
+    name::{LockName, ReleaseReason},
     time::Moment,
     view::HolderView,
 };
@@ -174,6 +174,17 @@ pub enum Response {
     },
     /// Holds are gone.
     Lost(Vec<LostLock>),
+    /// An operator asks the client to release a hold.
+    ReleaseRequested {
+        /// The lock.
+        name: LockName,
+        /// The hold.
+        owner: OwnerId,
+        /// Why.
+        reason: ReleaseReason,
+        /// Time left for it, if the operator named one.
+        within: Option<Duration>,
+    },
     /// The coordinator goes away.
     Draining(Duration),
     /// The session is closed.

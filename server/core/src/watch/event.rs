@@ -62,6 +62,8 @@ pub enum Change {
     ValueChanged(Box<HoldView>),
     /// A holder made its exclusive hold a shared one.
     Downgraded(Box<HoldView>),
+    /// An operator asked a holder to release it. The lock is unchanged.
+    ReleaseRequested(Box<HoldView>),
     /// Another stream resumed a hold. The lock is unchanged, so watchers receive no event.
     Resumed(Box<HoldView>),
     /// A holder gave some of its permits back.
@@ -121,6 +123,8 @@ pub enum EventKind {
     PermitsReduced,
     /// The semaphore's limit was replaced.
     LimitChanged,
+    /// An operator asked a holder to release it.
+    ReleaseRequested,
 }
 
 /// State of a lock after an event.

@@ -141,6 +141,9 @@ impl Mirrored {
                 self.permits_taken = self.permits_taken.saturating_sub(by.into());
                 self.changed(*hold, Some(EventKind::PermitsReduced), heard, events);
             }
+            Change::ReleaseRequested(hold) => {
+                self.changed(*hold, Some(EventKind::ReleaseRequested), heard, events);
+            }
             Change::Resumed(hold) => self.changed(*hold, None, heard, events),
             Change::LimitChanged(limit) => {
                 self.limit = Some(limit);

@@ -1,6 +1,10 @@
 #![expect(clippy::panic, reason = "tests")]
 
-use leasehold_core::{id::FencingToken, time::Moment};
+use leasehold_core::{
+    id::{FencingToken, ReleaseRequestId},
+    name::ReleaseReason,
+    time::Moment,
+};
 
 use super::*;
 
@@ -89,4 +93,41 @@ fn whoever_has_what_moved_is_told() {
     // Of what nobody has there is nobody to tell.
     registry.moved(&owner(3));
     assert!(!registry.knows(&owner(3)));
+}
+
+#[test]
+fn a_request_to_release_reaches_the_session_that_holds_and_replaces_one_that_it_has_not_read() {
+    let registry = Registry::default();
+    let session = Arc::new(Inbox::default());
+    let request = |number| {
+        Arc::new(ReleaseRequest {
+            id: ReleaseRequestId::new(number),
+            reason: ReleaseReason::default(),
+            within: None,
+        })
+    };
+    registry.ask(&owner(1), request(1));
+    registry.wait(owner(1), Arc::clone(&session));
+    registry.ask(&owner(1), request(1));
+    for number in [1, 2] {
+        registry.hold(&owner(number), Arc::clone(&session));
+    }
+    for number in 2..1000 {
+        registry.ask(&owner(1), request(number));
+    }
+    registry.take(&owner(2), Loss::Forced);
+    registry.ask(&owner(2), request(1000));
+    let mut events = Vec::new();
+    session.take(&mut events);
+    let asked = events.iter().filter_map(|event| match event {
+        InboxEvent::ReleaseRequested(owner, request) => Some((*owner, request.id.get())),
+        _ => None,
+    });
+    let expected = [(owner(1), 999), (owner(2), 1000)];
+    assert_eq!(asked.collect::<Vec<_>>(), expected);
+    assert_eq!(events.len(), 3);
+    // It is being released.
+    registry.settle(&owner(1));
+    registry.ask(&owner(1), request(1001));
+    assert_eq!(heard(&session), []);
 }

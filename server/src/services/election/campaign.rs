@@ -13,11 +13,11 @@ use std::{
 use futures_util::{Stream, StreamExt, stream, stream::BoxStream, task::AtomicWaker};
 use leasehold_core::{id::OwnerId, session::MAX_PENDING_ACKS};
 use leasehold_proto::v1::{
-    CampaignLost, CampaignOpen, CampaignProclaimed, CampaignRequest, CampaignResigned,
-    CampaignResponse, Elected, LostReason, SessionAcquire, SessionCancel, SessionClose,
-    SessionGranted, SessionLost, SessionOpen, SessionRelease, SessionRequest, SessionResponse,
-    SessionSetValue, campaign_request::Request as Ask, campaign_response::Response as Say,
-    session_request::Request, session_response::Response,
+    CampaignLost, CampaignOpen, CampaignProclaimed, CampaignReleaseRequested, CampaignRequest,
+    CampaignResigned, CampaignResponse, Elected, LostReason, SessionAcquire, SessionCancel,
+    SessionClose, SessionGranted, SessionLost, SessionOpen, SessionRelease, SessionRequest,
+    SessionResponse, SessionSetValue, campaign_request::Request as Ask,
+    campaign_response::Response as Say, session_request::Request, session_response::Response,
 };
 use parking_lot::Mutex;
 use tonic::Status;
@@ -367,6 +367,13 @@ impl Campaign {
             }
             Response::Heartbeat(ack) => self.answers.say(Say::Heartbeat(ack)),
             Response::Draining(draining) => self.answers.say(Say::Draining(draining)),
+            // One that resigns does it already.
+            Response::ReleaseRequested(_) if self.resigning => {}
+            Response::ReleaseRequested(requested) => {
+                let (reason, within) = (requested.reason, requested.within);
+                let requested = CampaignReleaseRequested { reason, within };
+                self.answers.say(Say::ReleaseRequested(requested));
+            }
             Response::Lost(lost) => self.on_lost(&lost),
             Response::Error(failure) => match request_id {
                 UNASKED => self.answers.say(Say::Error(failure)),

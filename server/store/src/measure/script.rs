@@ -47,6 +47,8 @@ labels! {
         Resume = "resume",
         /// `force_release.lua`, there and in `quorum/`.
         ForceRelease = "force_release",
+        /// `request_release.lua`, there and in `quorum/`.
+        RequestRelease = "request_release",
         /// `set_value.lua`, there and in `quorum/`.
         SetValue = "set_value",
         /// `set_count.lua`, there and in `quorum/`.
@@ -108,6 +110,7 @@ impl Script {
             Op::Reduce { .. } => Self::Reduce,
             Op::Resume(_) => Self::Resume,
             Op::ForceRelease | Op::ForceReleaseOne(_) => Self::ForceRelease,
+            Op::RequestRelease { .. } => Self::RequestRelease,
             Op::SetValue { .. } => Self::SetValue,
             Op::SetCount { .. } => Self::SetCount,
             Op::View { .. } => Self::View,

@@ -1,9 +1,9 @@
-//! Ends of holds: releases and force-releases.
+//! Ends of holds: releases, force-releases and requests to release.
 
 use std::{sync::Arc, time::Duration};
 
 use leasehold_core::{
-    command::{Caller, End, Former, Reply, Stamped},
+    command::{AskedHolder, Caller, End, Former, ReleaseRequest, Reply, Stamped},
     failure::StoreError,
     id::{FencingToken, OwnerId},
     name::LockName,
@@ -134,6 +134,32 @@ impl Masters {
             released,
             token: FencingToken::new(newest),
         }))
+    }
+
+    /// Asks the session that holds a lock to release it, unless the hold has another token than this.
+    pub(super) async fn request_release(
+        self: Arc<Self>,
+        name: LockName,
+        caller: Caller,
+        only: Option<FencingToken>,
+        request: Arc<ReleaseRequest>,
+    ) -> Result<Stamped, StoreError> {
+        let ask = Ask::request_release(&caller, only, &request);
+        let mut round = self.ask(&name, ask);
+        let mut holders: Vec<AskedHolder> = Vec::new();
+        let asked = round.verdict(Tally::attempt, |_, said, _| {
+            if let Said::Asked(Some(holder)) = said
+                && holders.iter().all(|other| other.owner != holder.owner)
+            {
+                holders.push(holder);
+            }
+            Vote::Yes
+        });
+        if asked.await != Verdict::Agreed {
+            return Err(round.undecided());
+        }
+        holders.sort_unstable_by_key(|holder| holder.owner);
+        Ok(round.stamp(Reply::Asked { holders }))
     }
 
     /// Makes the chosen masters carry out a release as soon as they answer, until its hold must have expired.

@@ -7,7 +7,7 @@ use std::{
 };
 
 use leasehold_core::{
-    command::{Acquire, Caller, End, Loss, Resume},
+    command::{Acquire, AskedHolder, Caller, End, Loss, ReleaseRequest, Resume},
     id::{CoordinatorId, FencingToken, OwnerId},
     name::Value as LockValue,
     time::StoreTime,
@@ -16,7 +16,7 @@ use redis::{Cmd, ToRedisArgs, Value};
 
 use crate::measure::Script;
 use crate::redis::{
-    encode::{details, millis},
+    encode::{details, millis, release_request},
     ended,
     fields::{Fields, Garbled},
     keys::{Key, Keys, LockKeys},
@@ -70,6 +70,8 @@ pub(super) enum Said {
         newest: i64,
         former: Option<(OwnerId, CoordinatorId)>,
     },
+    /// The holder that is asked to release, if there is one.
+    Asked(Option<AskedHolder>),
 }
 
 /// Contents of a lock's key.
@@ -113,6 +115,7 @@ static OPERATIONS: LazyLock<HashMap<Script, Operation>> = LazyLock::new(|| {
         (Script::Undo, lua!("undo")),
         (Script::Raise, lua!("raise")),
         (Script::ForceRelease, lua!("force_release")),
+        (Script::RequestRelease, lua!("request_release")),
         (Script::SetValue, lua!("set_value")),
         (Script::SetCount, lua!("set_count")),
         (Script::Look, lua!("look")),
@@ -290,6 +293,21 @@ impl Ask {
             .arg(only.map_or(0, FencingToken::get))
     }
 
+    /// Returns a call of `request_release.lua`.
+    pub(super) fn request_release(
+        caller: &Caller,
+        only: Option<FencingToken>,
+        request: &ReleaseRequest,
+    ) -> Self {
+        let mut written = Vec::new();
+        // Writing to memory does not fail.
+        let _ = release_request(&mut written, request);
+        Self::new(Script::RequestRelease)
+            .arg(caller.coordinator.as_str())
+            .arg(only.map_or(0, FencingToken::get))
+            .arg(written)
+    }
+
     /// Returns a call of `set_value.lua`.
     pub(super) fn set_value(owner: &OwnerId, value: &LockValue) -> Self {
         let ask = Self::new(Script::SetValue).owner(owner);
@@ -388,6 +406,11 @@ impl Ask {
                     OwnerId::parse(&owner).map(|owner| (owner, coordinator))
                 },
             },
+            (0, Script::RequestRelease) => Said::Asked({
+                let owner = fields.bytes()?;
+                let coordinator = fields.coordinator()?;
+                OwnerId::parse(&owner).map(|owner| AskedHolder { owner, coordinator })
+            }),
             (0, _) => Said::Done,
             (1, _) => Said::Gone(Loss::Deleted),
             (2, _) => Said::Gone(Loss::Taken),

@@ -243,6 +243,11 @@ impl LockStore for QuorumStore {
                 let forced = Arc::clone(inner).forced_waiter(name.clone(), number);
                 inner.answer(name, answer, forced);
             }
+            Op::RequestRelease { only, request } => {
+                let masters = Arc::clone(masters);
+                let asked = masters.request_release(name.clone(), caller, only, request);
+                inner.answer(name, answer, asked);
+            }
             Op::SetValue { owner, value } => {
                 let round = masters.ask(&name, Ask::set_value(&owner, &value));
                 inner.answer(name, answer, round.changed());

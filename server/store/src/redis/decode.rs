@@ -2,7 +2,8 @@
 
 use leasehold_core::{
     command::{
-        Acquire, Current, Executed, Former, Handed, Loss, Reply, ResumedTerms, ResumedWaiter,
+        Acquire, AskedHolder, Current, Executed, Former, Handed, Loss, Reply, ResumedTerms,
+        ResumedWaiter,
     },
     id::{FencingToken, OwnerId},
     time::StoreTime,
@@ -154,6 +155,11 @@ fn long_answer(mut fields: Fields, at: StoreTime) -> Decoded<Reply> {
             position: fields.count()?,
             expires_in: fields.expiry()?,
         },
+        11 => {
+            let mut holders = fields.each(asked)?;
+            holders.sort_unstable_by_key(|holder| holder.owner);
+            Reply::Asked { holders }
+        }
         _ => return Err(Garbled::Shape("unknown status")),
     })
 }
@@ -213,6 +219,13 @@ fn current(mut fields: Fields) -> Decoded<Current> {
 
 fn former(mut fields: Fields) -> Decoded<Former> {
     Ok(Former {
+        owner: fields.owner()?,
+        coordinator: fields.coordinator()?,
+    })
+}
+
+fn asked(mut fields: Fields) -> Decoded<AskedHolder> {
+    Ok(AskedHolder {
         owner: fields.owner()?,
         coordinator: fields.coordinator()?,
     })

@@ -7,7 +7,7 @@ use std::{
 };
 
 use leasehold_core::{
-    command::{Acquire, Caller, Command, End, One, Op, Resume},
+    command::{Acquire, Caller, Command, End, One, Op, ReleaseRequest, Resume},
     id::FencingToken,
     mode::Mode,
     time::StoreTime,
@@ -20,7 +20,7 @@ use super::keys::{Channels, Key, LockKeys};
 /// that function are three more: one for locks with several holders, one with the rare operations, and one with those that only
 /// look. They are apart because Lua bounds the local variables of others that a function uses, 60 in all. Another function is
 /// only needed while a feed follows locks.
-static SCRIPT: [&str; 37] = [
+static SCRIPT: [&str; 38] = [
     include_str!("../../lua/common.lua"),
     "local function operations()",
     include_str!("../../lua/hold.lua"),
@@ -49,6 +49,7 @@ static SCRIPT: [&str; 37] = [
     include_str!("../../lua/view.lua"),
     include_str!("../../lua/edges.lua"),
     include_str!("../../lua/look_for_feed.lua"),
+    include_str!("../../lua/request_release.lua"),
     include_str!("../../lua/views.lua"),
     "end",
     include_str!("../../lua/operations.lua"),
@@ -261,6 +262,7 @@ fn letter(op: &Op) -> u8 {
         Op::Refresh { .. } => b'f',
         Op::ForceRelease => b'x',
         Op::ForceReleaseOne(_) => b'y',
+        Op::RequestRelease { .. } => b'q',
         Op::SetValue { .. } => b'v',
         Op::SetCount { .. } => b'k',
         Op::Downgrade { .. } => b'd',
@@ -304,6 +306,11 @@ fn arguments(cmd: &mut Cmd, command: &Command) {
         }
         Op::ForceReleaseOne(One::Waiter(number)) => {
             cmd.arg("w").arg(number.get());
+        }
+        Op::RequestRelease { only, request } => {
+            cmd.arg(only.map_or(0, FencingToken::get));
+            // Writing to a buffer in memory does not fail.
+            let _ = release_request(&mut cmd.writer_for_next_arg(), request);
         }
         Op::SetValue { owner, value } => {
             cmd.arg(&owner.as_bytes()[..]).arg(value.as_bytes());
@@ -356,6 +363,13 @@ fn stream(writer: &mut impl Write, resume: &Resume) -> io::Result<()> {
     writer.write_all(&resume.count.max(1).to_be_bytes())?;
     writer.write_all(resume.session.as_bytes())?;
     writer.write_all(resume.client_name.as_str().as_bytes())
+}
+
+/// Writes a request to release, in the format of `lua/request_release.lua`.
+pub(crate) fn release_request(writer: &mut impl Write, request: &ReleaseRequest) -> io::Result<()> {
+    writer.write_all(&request.id.get().to_be_bytes())?;
+    writer.write_all(&request.within.map_or(0, millis).to_be_bytes())?;
+    sized(writer, request.reason.as_str())
 }
 
 /// Writes the extras, which most holds lack, after their length.

@@ -94,6 +94,7 @@ fn change(mut fields: Fields) -> Decoded<Change> {
             hold: hold(&mut fields)?,
             by: fields.number()?,
         },
+        b"requested" => Change::ReleaseRequested(hold(&mut fields)?),
         b"resumed" => Change::Resumed(hold(&mut fields)?),
         b"limit" => Change::LimitChanged(fields.limit()?),
         _ => return Err(Garbled::Shape("unknown change")),

@@ -12,6 +12,7 @@ async fn every_example_does_what_it_shows() {
         ("semaphore", "1 + 1 + 2 of 5"),
         ("election", "ran 3 jobs and resigned"),
         ("watch", "orders/42: Released"),
+        ("asked", "asked 1 holder"),
         ("members", "members: web-1"),
         ("barrier", "all have met"),
         ("once_per_period", "reminded again in the next period"),

@@ -45,6 +45,8 @@ pub(crate) async fn all(site: &Site) -> usize {
         operators::take_a_lock_away,
         operators::take_one_hold_away,
         operators::end_one_wait,
+        operators::ask_for_a_release,
+        operators::ask_a_leader_to_resign,
         ends::of_a_session_at_another_coordinator,
         ends::of_what_no_session_has,
         ends::of_a_session_that_was_resumed,

@@ -1,18 +1,22 @@
 //! Cases of operators: listing, force-release, watching.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 use leasehold_proto::v1::{
-    CheckTokenRequest, ForceReleaseRequest, ListLocksRequest, LockEventKind, LostReason,
-    WatchLocksRequest, force_release_request::Only, session_response::Response as SessionAnswer,
-    watch_locks_response::Response,
+    AcquireOutcome, AcquireRequest, CheckTokenRequest, ForceReleaseRequest, ListLocksRequest,
+    LockEventKind, LostReason, ReleaseRequest, RequestReleaseRequest, WatchLocksRequest,
+    campaign_response::Response as Told, force_release_request::Only,
+    session_response::Response as SessionAnswer, watch_locks_response::Response,
 };
-use leasehold_tests::raw::{PROMPT, exclusive, several, shared};
+use leasehold_tests::{
+    RawCandidate,
+    raw::{PROMPT, exclusive, several, shared, wire},
+};
 use tokio::time::timeout;
 use tonic_types::StatusExt;
 
 use super::modes::NOT_OFFERED;
-use crate::site::{LATE, Site};
+use crate::site::{LATE, Site, TTL};
 
 pub(crate) async fn list_every_lock(site: &Site) {
     let names: BTreeSet<String> = (0..40).map(|n| format!("operators/list/{n:02}")).collect();
@@ -155,6 +159,101 @@ pub(crate) async fn end_one_wait(site: &Site) {
     for session in [holder, first, second] {
         session.close().await;
     }
+}
+
+/// Asks the holders at both coordinators, and one of them, to release a lock. They hold it until they do.
+pub(crate) async fn ask_for_a_release(site: &Site) {
+    let name = "operators/asked";
+    let shares = site.offers().modes;
+    let of = if shares { shared } else { exclusive };
+    let (mut here, mut there) = tokio::join!(site.session(0), site.session(1));
+    let ask = async |fencing_token: i64, reason: &str| {
+        let mut admin = site.admin(1);
+        let asked = admin.request_release(RequestReleaseRequest {
+            name: name.to_owned(),
+            fencing_token,
+            reason: reason.to_owned(),
+            within: wire(Duration::from_secs(30)),
+        });
+        asked.await.unwrap().into_inner().asked_count
+    };
+    assert_eq!(ask(0, "nobody").await, 0);
+    let lock = here.take_one(of(name)).await;
+    assert_eq!(ask(lock.fencing_token - 1, "another").await, 0);
+    let mut holders = 1;
+    let mut beside = None;
+    if shares {
+        beside = Some(there.take_one(of(name)).await);
+        holders = 2;
+    }
+    assert_eq!(ask(0, "a node goes away").await, holders);
+    let told = here.asked(LATE).await;
+    assert_eq!((&*told.name, &told.owner_id), (name, &lock.owner_id));
+    assert_eq!(told.reason, "a node goes away");
+    let within = Duration::try_from(told.within.unwrap()).unwrap();
+    assert!(
+        within <= Duration::from_secs(30) && within > Duration::from_secs(25),
+        "{within:?}"
+    );
+    if let Some(beside) = &beside {
+        assert_eq!(there.asked(LATE).await.owner_id, beside.owner_id);
+    }
+    // Only one of them.
+    assert_eq!(ask(lock.fencing_token, "again").await, 1);
+    let told = here.asked(LATE).await;
+    assert_eq!((&told.owner_id, &*told.reason), (&lock.owner_id, "again"));
+    assert_eq!(site.view(1, name).await.holder_count, u64::from(holders));
+    assert!(here.release(&lock).await);
+    if let Some(beside) = &beside {
+        assert!(there.release(beside).await);
+    }
+    // A hold without a stream.
+    let unary = AcquireRequest {
+        name: name.to_owned(),
+        ..AcquireRequest::default()
+    };
+    let held = site.unary(0).acquire(unary).await.unwrap().into_inner();
+    assert_eq!(held.outcome(), AcquireOutcome::Granted);
+    assert_eq!(ask(0, "without a stream").await, 0);
+    let release = ReleaseRequest {
+        name: name.to_owned(),
+        owner_id: held.owner_id,
+    };
+    assert!(
+        site.unary(0)
+            .release(release)
+            .await
+            .unwrap()
+            .into_inner()
+            .released
+    );
+    here.close().await;
+    there.close().await;
+}
+
+/// Asks the leader, at the other coordinator, to resign: on the `Campaign` stream.
+pub(crate) async fn ask_a_leader_to_resign(site: &Site) {
+    let name = "operators/leader";
+    let mut leader = RawCandidate::campaign(site.channel(0), name, b"", TTL).await;
+    let term = leader.elected(LATE).await;
+    let mut admin = site.admin(1);
+    let asked = admin.request_release(RequestReleaseRequest {
+        name: name.to_owned(),
+        fencing_token: term.token,
+        reason: "somebody else's turn".to_owned(),
+        within: None,
+    });
+    assert_eq!(asked.await.unwrap().into_inner().asked_count, 1);
+    match leader.next(LATE).await.1 {
+        Ok(Some(Told::ReleaseRequested(asked))) => {
+            assert_eq!(
+                (&*asked.reason, asked.within),
+                ("somebody else's turn", None)
+            );
+        }
+        other => panic!("it was asked to resign, not told {other:?}"),
+    }
+    assert!(leader.resign().await);
 }
 
 pub(crate) async fn check_tokens(site: &Site) {

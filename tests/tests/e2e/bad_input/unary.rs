@@ -2,7 +2,7 @@
 
 use leasehold_proto::v1::{
     AcquireRequest, CheckTokenRequest, ForceReleaseRequest, GetLockRequest, ListLocksRequest,
-    ListSessionsRequest, LockMode, ReleaseRequest, RenewRequest,
+    ListSessionsRequest, LockMode, ReleaseRequest, RenewRequest, RequestReleaseRequest,
     admin_service_client::AdminServiceClient, force_release_request::Only,
     lock_service_client::LockServiceClient,
 };
@@ -189,6 +189,36 @@ async fn admin_requests_out_of_bounds_are_refused_by_field() {
         "waiter_number",
         "a number that is not positive",
     );
+    let request_release = || RequestReleaseRequest {
+        name: "bystander".to_owned(),
+        ..RequestReleaseRequest::default()
+    };
+    type Spoil = fn(&mut RequestReleaseRequest);
+    let bad: [(&str, Spoil); 8] = [
+        ("name", |it| it.name = String::new()),
+        ("fencing_token", |it| it.fencing_token = -1),
+        ("fencing_token", |it| it.fencing_token = i64::MIN),
+        ("reason", |it| it.reason = "r".repeat(257)),
+        ("reason", |it| it.reason = "two\nlines".to_owned()),
+        ("within", |it| it.within = seconds(0, 999_999_999)),
+        ("within", |it| it.within = seconds(-1, 0)),
+        ("within", |it| it.within = seconds(24 * 60 * 60, 1)),
+    ];
+    for (field, spoil) in bad {
+        let mut request = request_release();
+        spoil(&mut request);
+        let status = admin.request_release(request).await.unwrap_err();
+        assert_invalid(&status, field, "a request to release out of bounds");
+    }
+    // The longest that may be; it means nobody.
+    let longest = RequestReleaseRequest {
+        fencing_token: i64::MAX,
+        reason: "ä".repeat(128),
+        within: seconds(24 * 60 * 60, 0),
+        ..request_release()
+    };
+    let asked = admin.request_release(longest).await.unwrap();
+    assert_eq!(asked.into_inner().asked_count, 0);
     // Names nobody.
     for only in [
         Only::FencingToken(1),

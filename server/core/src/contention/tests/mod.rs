@@ -4,7 +4,7 @@ mod scene;
 
 use self::scene::*;
 use super::*;
-use crate::mode::Limit;
+use crate::{command::ReleaseRequest, id::ReleaseRequestId, mode::Limit, name::ReleaseReason};
 
 #[test]
 fn a_name_is_refreshed_every_second_for_the_oldest_that_waits() {
@@ -204,6 +204,24 @@ fn a_waiter_is_told_that_an_operator_ended_its_wait_also_if_the_message_was_lost
     scene.answer(&joins(3), Ok(Reply::Lost(Loss::Forced)));
     assert_eq!(scene.told, [forced(1), forced(3)]);
     assert_eq!(scene.discarded, []);
+}
+
+#[test]
+fn a_request_to_release_is_passed_on_and_asks_nothing_of_the_store() {
+    let mut scene = Scene::with_waiters(1);
+    let request = Arc::new(ReleaseRequest {
+        id: ReleaseRequestId::new(7),
+        reason: ReleaseReason::default(),
+        within: None,
+    });
+    let wake_up = WakeUp::ReleaseRequested {
+        name: lock(),
+        owner: owner(9),
+        request: Arc::clone(&request),
+    };
+    scene.handle(Input::WakeUp(wake_up));
+    assert_eq!(scene.asked, [(owner(9), request)]);
+    assert_eq!((scene.ops(), scene.told), (Vec::new(), Vec::new()));
 }
 
 #[test]

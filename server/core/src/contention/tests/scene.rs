@@ -2,7 +2,7 @@
 
 use super::super::*;
 use crate::{
-    command::Executed,
+    command::{Executed, ReleaseRequest},
     id::{Actor, SessionId},
     mode::Mode,
     name::{ClientName, Value},
@@ -23,6 +23,7 @@ pub(super) struct Scene {
     /// When the command was sent that was answered last.
     answered: Moment,
     pub(super) told: Vec<(OwnerId, RegistryEvent)>,
+    pub(super) asked: Vec<(OwnerId, Arc<ReleaseRequest>)>,
     pub(super) discarded: Vec<OwnerId>,
 }
 
@@ -45,6 +46,7 @@ impl Scene {
             sent: VecDeque::new(),
             answered: Moment::from_micros(0),
             told: Vec::new(),
+            asked: Vec::new(),
             discarded: Vec::new(),
         }
     }
@@ -95,6 +97,7 @@ impl Scene {
                     }
                     self.told.push((owner, event));
                 }
+                Output::Ask(owner, request) => self.asked.push((owner, request)),
                 Output::Discard(_, owner) => self.discarded.push(owner),
             }
         }

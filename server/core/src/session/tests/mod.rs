@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod acquires;
+mod asked;
 mod bounds;
 mod changes;
 mod crossings;

@@ -3,7 +3,8 @@
 use futures_util::FutureExt;
 use leasehold_proto::v1::{
     CampaignProclaim, CampaignResign, GrantedLock, LostLock, SessionHeartbeat, SessionHeartbeatAck,
-    SessionNotGranted, SessionOpened, SessionQueued, SessionReleased, SessionValueSet,
+    SessionNotGranted, SessionOpened, SessionQueued, SessionReleaseRequested, SessionReleased,
+    SessionValueSet,
 };
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::UnboundedReceiverStream;
@@ -144,6 +145,7 @@ fn kinds(said: &[Say]) -> Vec<String> {
             Say::Lost(lost) => format!("lost {:?}", lost.reason()),
             Say::Resigned(resigned) => format!("resigned {}", resigned.led),
             Say::Draining(_) => "draining".to_owned(),
+            Say::ReleaseRequested(requested) => format!("asked: {}", requested.reason),
             Say::Error(failure) => failure.reason.clone(),
         })
         .collect()
@@ -326,6 +328,26 @@ fn a_resign_before_the_store_has_answered_waits_for_what_it_is_to_end() {
         ["resigned true"]
     );
     assert_closes(&mut elected);
+}
+
+#[test]
+fn a_leader_is_told_that_it_is_asked_to_resign_and_leads_on() {
+    let requested = || {
+        Response::ReleaseRequested(SessionReleaseRequested {
+            name: "leader".to_owned(),
+            owner_id: OWNER.to_vec(),
+            reason: "maintenance".to_owned(),
+            within: None,
+        })
+    };
+    let mut campaign = leading();
+    let asked = say(&mut campaign, UNASKED, requested());
+    assert_eq!(kinds(&asked), ["asked: maintenance"]);
+    let (asked, _) = hear(&mut campaign, proclaim(b"still here"));
+    assert!(matches!(asked, Some((_, Request::SetValue(_)))));
+    // It resigns already.
+    hear(&mut campaign, resign());
+    assert!(say(&mut campaign, UNASKED, requested()).is_empty());
 }
 
 #[test]

@@ -206,6 +206,7 @@ fn kind(change: &Change) -> &'static str {
         Change::Downgraded(_) => "downgraded",
         Change::Resumed(_) => "resumed",
         Change::Reduced { .. } => "reduced",
+        Change::ReleaseRequested(_) => "release requested",
         Change::LimitChanged(_) => "limit",
     }
 }
