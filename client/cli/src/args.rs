@@ -1,12 +1,13 @@
 //! Command line of the tool, and its help.
 
-use std::ffi::OsString;
+use std::{ffi::OsString, time::Duration};
 
 use clap::{Arg, CommandFactory, FromArgMatches, Parser, Subcommand, error::ErrorKind};
 
 use crate::{
     bench::{self, BenchOptions},
     connection::Connection,
+    duration::duration,
     elect::{self, ElectOptions},
     run::{self, RunOptions},
     status::{self, StatusOptions},
@@ -103,9 +104,12 @@ pub(crate) enum Command {
         name: String,
     },
 
-    /// Take a lock away from its holders, or end one hold or wait
+    /// Take a lock away from its holders, end one hold or wait, or ask holders to release it
     ///
-    /// Notifies the holders, raises the fencing token, and grants the lock to the next waiters. The former holders may
+    /// With --ask, the lock is unchanged: its holders receive the reason and the time, and release it or not. `leasehold run` and
+    /// `leasehold elect` report the request and can pass it on as a signal (--on-request).
+    ///
+    /// Otherwise notifies the holders, raises the fencing token, and grants the lock to the next waiters. The former holders may
     /// go on working for a moment: only a resource that checks fencing tokens is safe from them. A client whose wait
     /// is ended fails to acquire the lock. `leasehold get NAME` shows tokens and numbers.
     Release {
@@ -116,7 +120,7 @@ pub(crate) enum Command {
         #[arg(long)]
         force: bool,
 
-        /// Take the lock only from the holder with this fencing token
+        /// Take the lock only from the holder with this fencing token; with --ask, ask only that one
         #[arg(long, value_name = "TOKEN", value_parser = clap::value_parser!(i64).range(1..))]
         #[arg(conflicts_with_all = ["force", "waiter"])]
         holder: Option<i64>,
@@ -125,6 +129,26 @@ pub(crate) enum Command {
         #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
         #[arg(conflicts_with = "force")]
         waiter: Option<u64>,
+
+        /// Ask the holders to release the lock
+        #[arg(long, conflicts_with_all = ["force", "waiter"])]
+        ask: bool,
+
+        /// Reason to tell the holders: at most 256 bytes without control characters
+        #[arg(
+            long,
+            value_name = "TEXT",
+            requires = "ask",
+            conflicts_with_all = ["force", "waiter"],
+            default_value = "",
+            hide_default_value = true
+        )]
+        reason: String,
+
+        /// Time that the holders have: 1s to 1d. They are told; nobody enforces it [default: none]
+        #[arg(long, value_name = "DURATION", requires = "ask", value_parser = duration)]
+        #[arg(conflicts_with_all = ["force", "waiter"])]
+        within: Option<Duration>,
     },
 
     /// List the sessions of the coordinator that is asked, or end one

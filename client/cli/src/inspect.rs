@@ -1,6 +1,6 @@
 //! `ls`, `get` and `release`.
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use anyhow::Context;
 use leasehold_client::FencingToken;
@@ -8,7 +8,11 @@ use leasehold_client::FencingToken;
 use crate::{
     connection::Connection,
     exit::{Mistake, Outcome},
-    show::{self, json::Json, lock, text},
+    show::{
+        self,
+        json::{Asked, Json},
+        lock, text,
+    },
 };
 
 /// Lists locks, sorted by name.
@@ -64,8 +68,8 @@ pub(crate) async fn release(
 ) -> Outcome {
     let Some(forced) = forced else {
         let mistake = format!(
-            "lock {name:?} can only be released by its holders; to take it from them, who may still be at work, use \
-             --force"
+            "lock {name:?} can only be released by its holders; to ask them, use --ask; to take it from them, who may \
+             still be at work, use --force"
         );
         return Err(Mistake(mistake).into());
     };
@@ -89,5 +93,31 @@ pub(crate) async fn release(
                 format!("no waiter has the number {number}; nothing was ended")
             }
         }
+    })
+}
+
+/// Asks the holders of a lock, or the one with this token, to release it.
+pub(crate) async fn ask(
+    connection: &Connection,
+    name: &str,
+    holder: Option<i64>,
+    (reason, within): (String, Option<Duration>),
+    as_json: bool,
+) -> Outcome {
+    let mut request = connection.admin()?.request_release(name).reason(reason);
+    if let Some(token) = holder {
+        request = request.holder(token.into());
+    }
+    if let Some(within) = within {
+        request = request.within(within);
+    }
+    let asked = request.send().await;
+    let asked = asked
+        .with_context(|| format!("failed to ask the holders of lock {name:?} to release it"))?;
+    show::answer(as_json, Json(&Asked(asked)), || match (asked, holder) {
+        (0, Some(token)) => format!("no session holds it with the token {token}; nobody was asked"),
+        (0, None) => "no session holds it; nobody was asked".to_owned(),
+        (1, _) => "asked 1 holder to release it".to_owned(),
+        (asked, _) => format!("asked {asked} holders to release it"),
     })
 }

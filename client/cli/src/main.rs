@@ -102,9 +102,18 @@ async fn dispatch(args: Args) -> Outcome {
         Command::Get { name } => inspect::get(&connection, &name, json).await,
         Command::Release {
             name,
+            holder,
+            ask: true,
+            reason,
+            within,
+            ..
+        } => inspect::ask(&connection, &name, holder, (reason, within), json).await,
+        Command::Release {
+            name,
             force,
             holder,
             waiter,
+            ..
         } => {
             let forced = inspect::Forced::of(force, holder, waiter);
             inspect::release(&connection, &name, forced, json).await

@@ -58,7 +58,7 @@ coverage! {
     /// Commands that granted permits of a semaphore whose limit has a revision.
     grants_of_a_revision: 750,
     /// Acquires that were refused because of the limit in force.
-    other_limits: 16,
+    other_limits: 4,
     /// Holds whose permits were given back in part, or had no more than those.
     reduced: 300,
     /// Acquires that were cancelled in time.

@@ -77,9 +77,9 @@ pub(crate) async fn run(
         // If a lock is not lost yet, the next holder need not wait for the deadline. The loss has been reported.
         (Ended::Stopped { .. }, _) => {}
         // A loss has been reported, or came after the command had ended.
-        (Ended::ByItself(_), Ok(Ok(()) | Err(HoldError::Lost { .. }))) => {}
-        (Ended::ByItself(_), Ok(Err(error))) => report(&error.into(), false),
-        (Ended::ByItself(_), Err(_)) => {
+        (_, Ok(Ok(()) | Err(HoldError::Lost { .. }))) => {}
+        (_, Ok(Err(error))) => report(&error.into(), false),
+        (_, Err(_)) => {
             say("the release was not confirmed in time; the lock ends with this process");
         }
     }
@@ -127,6 +127,7 @@ mod tests {
             lock_delay: Duration::ZERO,
             grace: Duration::ZERO,
             client_name: None,
+            on_request: None,
             command: vec!["/nonexistent/command".into()],
         };
         let order = Order {

@@ -23,6 +23,12 @@ pub(crate) struct Order<'a> {
 pub(crate) enum Ended {
     /// By itself, or it could not be started.
     ByItself(Exit),
+    /// By itself, after it was sent a signal because an operator had asked for the release.
+    OnRequest {
+        exit: Exit,
+        /// The last signal passed on to it that asked it to end.
+        asked_to_end: Option<i32>,
+    },
     /// It was stopped, because a lock was lost or about to be; or it was not started, because a lock was lost already.
     Stopped {
         /// The last signal passed on to it that asked it to end.

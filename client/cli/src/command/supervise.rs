@@ -2,6 +2,7 @@
 
 use std::{io, process::ExitStatus, time::Duration};
 
+use leasehold_client::ReleaseRequest;
 use rustix::{
     process::Signal,
     time::{ClockId, clock_gettime},
@@ -14,7 +15,7 @@ use super::{
     watch::{Loss, Watch},
     watchdog::{Action, Watchdog},
 };
-use crate::{exit::Exit, outage::Contact, say::say, signals::Signals};
+use crate::{exit::Exit, outage::Contact, say::say, show::text, signals::Signals};
 
 /// Interval between looks at the session.
 const LOOK: Duration = Duration::from_secs(1);
@@ -36,6 +37,7 @@ pub(super) async fn supervise(
     let mut suspended = false;
     let mut lost: Option<Loss> = None;
     let mut asked_to_end = None;
+    let (mut is_requested, mut was_told) = (false, false);
     let status = loop {
         let now = now();
         let was_suspended = watch.is_suspended();
@@ -67,6 +69,16 @@ pub(super) async fn supervise(
                 Change::Stopped => child.resume(),
             },
             loss = watch.lost(), if lost.is_none() => lost = Some(loss),
+            (name, request) = watch.requested(), if !is_requested => {
+                is_requested = true;
+                if !order.quiet {
+                    report_request(&name, &request);
+                }
+                if let Some(signal) = order.lease.on_request {
+                    was_told = true;
+                    child.signal(signal.into());
+                }
+            }
             signal = signals.next() => {
                 if ASK_TO_END.iter().any(|asking| asking.as_raw() == signal) {
                     asked_to_end = Some(signal);
@@ -81,7 +93,26 @@ pub(super) async fn supervise(
         child.signal(Signal::KILL);
         return Ok(Ended::Stopped { asked_to_end });
     }
-    Ok(Ended::ByItself(exit_of(status)))
+    let exit = exit_of(status);
+    Ok(match was_told {
+        true => Ended::OnRequest { exit, asked_to_end },
+        false => Ended::ByItself(exit),
+    })
+}
+
+/// Reports that an operator asks for the release of a lock.
+fn report_request(name: &str, request: &ReleaseRequest) {
+    let within = match request.time_left() {
+        Some(left) => format!(" within {}", text::duration(left)),
+        None => String::new(),
+    };
+    let reason = match request.reason() {
+        "" => String::new(),
+        reason => format!(": {reason}"),
+    };
+    say(format_args!(
+        "an operator asks for the release of lock {name:?}{within}{reason}"
+    ));
 }
 
 /// Reports that the lock became suspended, or is held again.

@@ -1,8 +1,12 @@
 //! Watch over the locks that a command runs under: one, or several that were granted together.
 
-use std::{future::poll_fn, task::Poll, time::Duration};
+use std::{
+    future::{pending, poll_fn},
+    task::Poll,
+    time::Duration,
+};
 
-use leasehold_client::{LockState, LockWatch, LostReason};
+use leasehold_client::{LockState, LockWatch, LostReason, ReleaseRequest};
 
 /// Watches all locks: the command must end with the first loss.
 pub(crate) struct Watch(Vec<LockWatch>);
@@ -43,6 +47,25 @@ impl Watch {
     pub(super) fn is_suspended(&self) -> bool {
         let mut states = self.0.iter().map(LockWatch::state);
         states.any(|state| state == LockState::Suspended)
+    }
+
+    /// Completes when an operator asks for the release of a lock, with its name. May be dropped and called again.
+    pub(super) async fn requested(&self) -> (String, ReleaseRequest) {
+        let asked = |lock: &LockWatch| {
+            let (name, request) = (lock.name().to_owned(), lock.release_requested());
+            Box::pin(async move {
+                match request.await {
+                    Some(request) => (name, request),
+                    None => pending().await,
+                }
+            })
+        };
+        let mut all: Vec<_> = self.0.iter().map(asked).collect();
+        poll_fn(|cx| {
+            let mut polled = all.iter_mut().map(|asked| asked.as_mut().poll(cx));
+            polled.find(Poll::is_ready).unwrap_or(Poll::Pending)
+        })
+        .await
     }
 
     /// Completes when a lock is lost. May be dropped and called again.

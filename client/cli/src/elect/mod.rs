@@ -56,14 +56,16 @@ pub(crate) async fn elect(connection: &Connection, options: ElectOptions) -> Out
             quiet: false,
         };
         let resign = leadership.resign();
-        let asked_to_end = match command::run(&order, &watch, &mut signals, resign).await? {
+        // The exit code with `--once`, and that if a signal has asked this tool to end.
+        let ended = match command::run(&order, &watch, &mut signals, resign).await? {
             Ended::ByItself(exit) => return Ok(exit),
-            Ended::Stopped { asked_to_end } => asked_to_end,
+            Ended::OnRequest { exit, asked_to_end } => (exit, asked_to_end.map(|_| exit)),
+            Ended::Stopped { asked_to_end } => (Exit::LOCK_LOST, asked_to_end.map(Exit::signal)),
         };
-        match asked_to_end {
-            _ if options.once => return Ok(Exit::LOCK_LOST),
-            Some(signal) => return Ok(Exit::signal(signal)),
-            None => say(format_args!("campaigning again for {:?}", options.name)),
+        match ended {
+            (exit, _) if options.once => return Ok(exit),
+            (_, Some(exit)) => return Ok(exit),
+            (_, None) => say(format_args!("campaigning again for {:?}", options.name)),
         }
     }
 }

@@ -19,6 +19,11 @@ leadership is taken away. INT, TERM, HUP, QUIT, USR1 and USR2 are passed on to t
 command runs, they end `leasehold elect` at once. After INT, TERM or QUIT, it does not campaign
 again.
 
+With --on-request, the command gets that signal when an operator asks for the leadership (`leasehold
+release NAME --ask`). When it has ended, `leasehold elect` resigns, which lets the next candidate
+lead, and campaigns again, behind those that wait; with --once, it exits with the command's exit
+code.
+
 With several coordinators (--endpoint), the leadership, or the place in the queue, moves to another
 one when its coordinator shuts down or stops answering: no other candidate is elected, and the
 command goes on. With --grace, the leadership outlives a broken connection, as a lock does with
@@ -30,6 +35,7 @@ for one. A coordinator must be reachable at startup.
 Examples:
   leasehold elect scheduler --value \"$(hostname)\" -- ./scheduler.sh
   leasehold elect scheduler --once -- ./scheduler.sh     for a service manager to start again
+  leasehold elect scheduler --on-request TERM -- ./scheduler.sh
   leasehold leader scheduler
   leasehold observe scheduler
 

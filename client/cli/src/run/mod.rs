@@ -39,7 +39,7 @@ pub(crate) async fn run(connection: &Connection, options: RunOptions) -> Outcome
         quiet: options.quiet,
     };
     match command::run(&order, &held.watch, &mut signals, held.release).await? {
-        Ended::ByItself(exit) => Ok(exit),
+        Ended::ByItself(exit) | Ended::OnRequest { exit, .. } => Ok(exit),
         Ended::Stopped { .. } => Ok(Exit::LOCK_LOST),
     }
 }

@@ -34,6 +34,10 @@ With --max-hold, the lock is held for that long at most, however healthy everyth
 lease was not renewed, the command gets TERM while there is still time, and KILL before the end.
 `leasehold run` exits with 70 then.
 
+When an operator asks for the lock's release (`leasehold release NAME --ask`), `leasehold run`
+reports it, and with --on-request sends that signal to the command's group, once. The command may
+finish what it does and end, or go on; the lock is released when it ends.
+
 With --grace, the lock outlives a broken connection: the command goes on while the lock is
 suspended, and no other client can get it. Unless the lock is resumed, the command gets TERM and
 KILL before the grace, or the lease, ends. (TERM comes when a third of the shorter of the two is
@@ -58,6 +62,7 @@ Examples:
   leasehold run catalogue -- ./import.sh
   leasehold run --semaphore 3 gpu -- ./train.sh        three at a time
   leasehold run --with-shared config account/7 -- ./debit.sh    reads one, writes the other
+  leasehold run --on-request TERM batch -- ./batch.sh  ends when an operator asks for the lock
 
 Exit codes:
   the command's own, which may equal one of these, or 128 + n if signal n ended it

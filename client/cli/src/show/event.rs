@@ -98,6 +98,7 @@ fn kind(kind: Kind) -> &'static str {
         Kind::Downgraded => "downgraded",
         Kind::PermitsReduced => "permits-reduced",
         Kind::LimitChanged => "limit-changed",
+        Kind::ReleaseRequested => "release-requested",
         _ => "unknown",
     }
 }

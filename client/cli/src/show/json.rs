@@ -154,6 +154,14 @@ document!(answer: SessionEnded {
     "waiterCount": answer.waiter_count,
 });
 
+/// Number of holds that were asked to be released.
+#[derive(Debug)]
+pub(crate) struct Asked(pub(crate) u32);
+
+document!(answer: Asked {
+    "askedCount": answer.0,
+});
+
 document!(answer: ForceReleased {
     "released": answer.released,
     "fencingToken": token(answer.fencing_token),

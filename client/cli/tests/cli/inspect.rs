@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{LIMIT, output, stderr, stdout, until_waiters};
 
-fn json(endpoint: &str, args: &[&str]) -> Value {
+pub(super) fn json(endpoint: &str, args: &[&str]) -> Value {
     let output = output(endpoint, &[args, &["--json"]].concat());
     assert!(output.status.success(), "{}", stderr(&output));
     serde_json::from_slice(&output.stdout).unwrap()

@@ -1,6 +1,7 @@
 //! The command line as its users see it: help and mistakes without a coordinator, everything else with a real one.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
+mod asked;
 mod bench;
 mod crossing;
 mod elect;
