@@ -3,6 +3,7 @@
 
 mod bootstrap_command;
 mod commands;
+mod ended;
 mod first_start;
 mod full;
 mod half_resumed;

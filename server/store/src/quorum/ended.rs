@@ -25,7 +25,7 @@ impl Masters {
             }
         });
         let (mut counted, mut all) = (0, BTreeMap::new());
-        let mut failure = None;
+        let (mut is_full, mut failure) = (false, None);
         for (votes, result) in join_all(asked).await {
             match result {
                 Ok(Some(marks)) => {
@@ -35,13 +35,15 @@ impl Masters {
                         *known = count.max(*known);
                     }
                 }
-                Ok(None) if votes => return Ok(None),
-                Ok(None) => {}
+                Ok(None) => is_full |= votes,
                 Err(error) => failure = Some(error),
             }
         }
         if counted >= majority(self.number()) {
             return Ok(Some(all.into_iter().collect()));
+        }
+        if is_full {
+            return Ok(None);
         }
         let reason = match failure {
             Some(error) => format!("too few masters have answered: {error}"),
