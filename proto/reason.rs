@@ -106,7 +106,7 @@ reasons! {
     ForceReleased = "FORCE_RELEASED", Aborted, No;
     /// An operator ended the session.
     SessionEnded = "SESSION_ENDED", Aborted, No;
-    /// As many sessions were ended recently as the store takes note of.
+    /// The store has as many marks of ended sessions as it keeps.
     TooManyEnded = "TOO_MANY_ENDED", ResourceExhausted, Yes;
     /// A lock that the request counts on was lost before it could be served.
     LockLost = "LOCK_LOST", Aborted, No;
