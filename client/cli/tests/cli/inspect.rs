@@ -309,4 +309,8 @@ async fn sessions_are_listed_and_ended() {
     assert_eq!(ended["ended"], false);
     let text = stdout(&output(&endpoint, &["sessions", "end", id]));
     assert_eq!(text, "there is no such session; nothing was ended\n");
+    // The client goes on with another one.
+    drop(client.lock("orders/1").await.unwrap());
+    let listed = json(&endpoint, &["sessions"]);
+    assert_ne!(listed[0]["sessionId"], id);
 }
