@@ -139,6 +139,13 @@ impl DetachedRequest {
         self
     }
 
+    /// Sets the revision of the decision for a semaphore's limit; see
+    /// [`Semaphore::limit_revision`](crate::Semaphore::limit_revision). The coordinator refuses it in other modes. Default: 0.
+    pub fn limit_revision(mut self, revision: u32) -> Self {
+        self.request.limit_revision = revision;
+        self
+    }
+
     /// Acquires the lock.
     ///
     /// # Errors

@@ -103,6 +103,14 @@ async fn detached_locks_have_every_mode_and_errors_of_their_own() {
         matches!(error, Err(AcquireError::LimitMismatch { limit: 4, .. })),
         "{error:?}"
     );
+    // The limit of a new version, and one that follows it.
+    for (limit, revision) in [(6, 1), (4, 0)] {
+        let permit = client.detached_lock("permits").permits(1, limit);
+        permit.limit_revision(revision).acquire().await.unwrap();
+    }
+    let shared = client.detached_lock("shared").shared().limit_revision(1);
+    let error = shared.acquire().await.unwrap_err();
+    assert_eq!(error.failure().unwrap().reason(), "INVALID_FIELD");
     let error = client
         .detached_lock("permits")
         .permits(0, 4)
