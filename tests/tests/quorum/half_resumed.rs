@@ -122,7 +122,7 @@ async fn renewals_of_the_old_one_that_are_in_flight_do_not_bring_it_back() {
         })
         .collect();
     // Keys go missing all the time, so that there is always one to be set again.
-    let mut next = 1;
+    let (mut next, mut sessions) = (1, vec![1]);
     for round in 0..60 {
         let server = masters.server(usize::from(round % 5));
         let _: u8 = server.connection().del("lock:x").unwrap();
@@ -131,8 +131,10 @@ async fn renewals_of_the_old_one_that_are_in_flight_do_not_bring_it_back() {
             let moved = run_by(&there, "there", resume(&[1, next], round))
                 .await
                 .reply;
-            assert_eq!(moved, resumed(token));
+            assert_eq!(moved, resumed_from(token, &sessions));
             next = round;
+            sessions.insert(0, round);
+            sessions.truncate(3);
             is_moved.store(true, Ordering::SeqCst);
         }
         let by = if next == 1 { "here" } else { "there" };

@@ -90,7 +90,9 @@ pub(crate) async fn of_a_bounded_hold(site: &Site) {
     let lost = new.lost(max_hold + LATE).await.remove(0);
     assert_eq!(lost.reason(), LostReason::MaxHold);
     assert!(granted.elapsed() < max_hold + LATE);
-    // It is kept until its client must have heard of this, but not resumed again.
+    // It is kept until its client must have heard of this, but not resumed again. The coordinator counts from before the grant, the
+    // store from the grant itself.
+    tokio::time::sleep_until((granted + max_hold).into()).await;
     let again = vec![resume_hold(&resumed.only_hold())];
     let (third, resumed) = RawSession::resume(&site.endpoint(0), TTL, again).await;
     assert_eq!(resumed.refused[0].reason(), LostReason::Expired);
