@@ -5,7 +5,7 @@
 
 use std::{env, fmt::Write, fs, path::Path};
 
-use clap::{Arg, ArgAction, Command, CommandFactory};
+use clap::{Arg, ArgAction, Command, CommandFactory, builder::PossibleValue};
 
 use crate::args::Args;
 
@@ -150,6 +150,11 @@ fn tell(page: &mut String, argument: &Arg) {
         .collect();
     if takes && !argument.is_hide_default_value_set() && !default.is_empty() {
         said.push(format!("default: {}", default.join(" ")));
+    }
+    let possible = argument.get_possible_values();
+    if takes && !possible.is_empty() {
+        let names: Vec<_> = possible.iter().map(PossibleValue::get_name).collect();
+        said.push(format!("possible values: {}", names.join(", ")));
     }
     for said in said {
         let _ = writeln!(page, "[{}]", escaped(&said));
