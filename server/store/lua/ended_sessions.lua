@@ -22,6 +22,8 @@ for i = 1, #found, 2 do
     gone[#gone + 1] = found[i]
   end
 end
+-- Before the change, which may mark one of them anew.
+if gone[1] then redis.call('HDEL', key, unpack(gone)) end
 if session and (marks[session] or lasts > 0) then
   local mark = marks[session]
   if not mark then
@@ -37,7 +39,6 @@ if session and (marks[session] or lasts > 0) then
   marks[session], last = mark, math.max(last, mark[1])
   redis.call('PEXPIREAT', key, string.format('%.0f', last))
 end
-if gone[1] then redis.call('HDEL', key, unpack(gone)) end
 local told = { 1 }
 for id, mark in pairs(marks) do told[#told + 1] = { id, mark[2], mark[3], mark[4] } end
 return told

@@ -133,6 +133,25 @@ async fn random_changes_of_marks_agree() {
     assert!(with_marks > CALLS / 4, "{with_marks} of {compared}");
 }
 
+/// A coordinator may mark a session whose former mark has ended before anybody looked.
+#[tokio::test]
+async fn a_session_whose_mark_has_ended_is_marked_anew() {
+    let redis = RedisServer::start();
+    let mut marks = Marks::new(&redis).await;
+    let short = EndChange::Mark(session(1), Duration::from_millis(50));
+    let other = mark(2);
+    for change in [other, short] {
+        assert_eq!(marks.change(Some(change)).await, Some(true));
+    }
+    let until = marks.now().await.after(Duration::from_millis(60));
+    while marks.now().await < until {
+        tokio::time::sleep(APART).await;
+    }
+    for change in [Some(mark(1)), None] {
+        assert_eq!(marks.change(change).await, Some(true), "{change:?}");
+    }
+}
+
 #[tokio::test]
 async fn there_is_room_for_as_many_marks_in_redis_as_by_the_rules() {
     let redis = RedisServer::start();
