@@ -71,6 +71,7 @@ fn release_request(message: &[u8]) -> Option<(ReleaseRequest, &[u8])> {
 
 #[cfg(test)]
 mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
     use super::*;
     use crate::redis::encode::release_request as encode;
 
