@@ -46,9 +46,10 @@ local function resume_hold(owner, found, next, ttl, times, session, client)
   if has_run_out(owner, found) then return EXPIRED end
   local _, delay, coordinator, sessions, extras = read_details(found, DETAILS)
   sessions = resumed_by(session, sessions)
-  -- Otherwise one who resumes it again and again holds it for ever. What is left is for the coordinator that had it to end.
+  -- Otherwise one who resumes it again and again holds it for ever. What is left is for the coordinator that had it to end: the
+  -- caller, if it repeats a resume.
   local token, granted = unpack_bytes('>I8I8', found)
-  if is_bound_over(extras, granted) then return EXPIRED end
+  if owner ~= next and is_bound_over(extras, granted) then return EXPIRED end
   -- First, and not only for the token: after such a write, Redis lets a call go on even if it is out of memory.
   remember()
   local resumed = found

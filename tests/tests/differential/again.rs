@@ -86,3 +86,38 @@ async fn a_hold_that_has_lasted_for_as_long_as_it_may_is_not_resumed() {
         assert_eq!(pair.run("here", renew).await, Reply::Renewed);
     }
 }
+
+/// The coordinator that has it must learn of it, even if the first answer to its resume was lost: nobody else would end it.
+#[tokio::test]
+async fn a_resume_that_is_repeated_after_the_bound_finds_what_it_resumed() {
+    let redis = RedisServer::start();
+    let permits = Permits::new(2, 2).unwrap();
+    for (name, mode) in [
+        ("exclusive", Mode::Exclusive),
+        ("shared", Mode::Shared),
+        ("permits", Mode::Semaphore(permits)),
+    ] {
+        let mut pair = Pair::new(&redis, name).await;
+        let Op::Acquire(mut asked) = acquire(1, mode) else {
+            panic!("it is an acquire")
+        };
+        let bound = Duration::from_millis(500);
+        asked.max_hold = Some(bound);
+        let begun = Instant::now();
+        pair.run("here", Op::Acquire(asked)).await;
+        let first = pair.run("there", resume(&[1], 2)).await;
+        assert!(matches!(first, Reply::Resumed { .. }), "{name}: {first:?}");
+        while begun.elapsed() < bound + SOON * 10 {
+            tokio::time::sleep(SOON).await;
+        }
+        let Reply::Resumed { terms, .. } = pair.run("there", resume(&[1], 2)).await else {
+            panic!("{name}: a repeated resume was refused")
+        };
+        assert_eq!(terms.ends_in, Some(Duration::ZERO), "{name}");
+        assert_eq!(
+            pair.run("here", resume(&[2], 3)).await,
+            Reply::Lost(Loss::Expired),
+            "{name}"
+        );
+    }
+}

@@ -63,9 +63,11 @@ impl LockState {
         if let Some(lost) = self.run_out(step, owner) {
             return lost;
         }
-        // Otherwise one who resumes it again and again holds it for ever. What is left is for the coordinator that had it to end.
+        // Otherwise one who resumes it again and again holds it for ever. What is left is for the coordinator that had it to end:
+        // the caller, if it repeats a resume.
         let hold = self.holders.get(owner);
-        if hold.and_then(|hold| hold.ends_in(step.now)) == Some(Duration::ZERO) {
+        let is_repeated = *owner == resume.next;
+        if !is_repeated && hold.and_then(|hold| hold.ends_in(step.now)) == Some(Duration::ZERO) {
             return Reply::Lost(Loss::Expired);
         }
         // That of the hold may have been replaced since.
@@ -75,7 +77,7 @@ impl LockState {
         };
         let ends_at = step.now.after(resume.ttl + hold.lock_delay);
         // A repeated resume finds the hold as it left it, or the grant of the waiter that it moved.
-        let count = match *owner == resume.next {
+        let count = match is_repeated {
             true => hold.count,
             false => resume.count.max(1),
         };

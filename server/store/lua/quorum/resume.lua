@@ -42,7 +42,7 @@ local left = call('PTTL', lock)
 if delay > 0 and left >= 0 and left <= delay then return answer(EXPIRED) end
 -- Held for as long as it may: see resume.lua.
 local max_hold = #extras >= 29 and unpack_bytes('>I8', extras, 22) or 0
-if max_hold > 0 and unpack_bytes('>I8', found, 9) + max_hold * 1000 <= now then return answer(EXPIRED) end
+if not is_next and max_hold > 0 and unpack_bytes('>I8', found, 9) + max_hold * 1000 <= now then return answer(EXPIRED) end
 local full = is_full()
 -- First: after a write like this one Redis lets a script go on even when it is out of memory. Then it
 -- keeps the old client name if the new one is longer, and remembers no owner ids: those only tell a coordinator that still
