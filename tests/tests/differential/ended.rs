@@ -28,8 +28,8 @@ struct Marks {
     store: Store,
     clock: MultiplexedConnection,
     rules: EndedSessions,
-    /// When marks end.
-    ends: Vec<StoreTime>,
+    /// When marks end: in Redis, some time between the two.
+    ends: Vec<(StoreTime, StoreTime)>,
 }
 
 impl Marks {
@@ -59,8 +59,7 @@ impl Marks {
         let then = self.now().await;
         let expected = self.rules.change(change, now);
         if let (Some(EndChange::Mark(_, kept_for)), Some(_)) = (change, &expected) {
-            self.ends
-                .extend([now.after(kept_for), then.after(kept_for)]);
+            self.ends.push((now.after(kept_for), then.after(kept_for)));
         }
         if self.is_near_an_end(now, then) {
             return None;
@@ -77,7 +76,7 @@ impl Marks {
 
     fn is_near_an_end(&self, from: StoreTime, to: StoreTime) -> bool {
         let mut ends = self.ends.iter();
-        ends.any(|end| from.before(APART) <= *end && *end <= to.after(APART))
+        ends.any(|(first, last)| from.before(APART) <= *last && *first <= to.after(APART))
     }
 }
 
