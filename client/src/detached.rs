@@ -41,6 +41,7 @@ pub struct DetachedRequest {
     calls: Calls,
     name: Arc<str>,
     request: v1::AcquireRequest,
+    permits_at_least: Option<u32>,
     wait: Duration,
 }
 
@@ -57,6 +58,7 @@ impl Client {
                 ..v1::AcquireRequest::default()
             },
             name,
+            permits_at_least: None,
             wait: Duration::ZERO,
         }
     }
@@ -88,6 +90,7 @@ impl Client {
             name: name.into(),
             owner_id,
             token,
+            permits: None,
             ttl: None,
             held_until: Moment::now(),
         }
@@ -146,6 +149,21 @@ impl DetachedRequest {
         self
     }
 
+    /// Accepts fewer permits, at least this many: 1 to the number asked for. The lock is granted as many as are free when its turn
+    /// comes; [`DetachedLock::permits`] says how many. Default: all of them.
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// let _three = client.detached_lock("mirrors").permits(3, 4).acquire().await?;
+    /// let rest = client.detached_lock("mirrors").permits(4, 4).permits_at_least(1);
+    /// assert_eq!(rest.acquire().await?.permits(), Some(1));
+    /// # Ok(()) });
+    /// ```
+    pub fn permits_at_least(mut self, least: u32) -> Self {
+        self.permits_at_least = Some(least);
+        self
+    }
+
     /// Acquires the lock.
     ///
     /// # Errors
@@ -162,13 +180,22 @@ impl DetachedRequest {
             calls,
             name,
             mut request,
+            permits_at_least,
             wait,
         } = self;
-        if request.mode() == v1::LockMode::Semaphore && request.permits == 0 {
-            // The coordinator would take 0 for the default, 1.
-            let source = Failure::invalid_field("permits", "must be at least 1");
+        let is_semaphore = request.mode() == v1::LockMode::Semaphore;
+        let zero = [
+            ("permits", is_semaphore && request.permits == 0),
+            ("permits_at_least", permits_at_least == Some(0)),
+        ];
+        // The coordinator would take 0 for the default.
+        if let Some((field, _)) = zero.iter().find(|(_, is_zero)| *is_zero) {
+            let source = Failure::invalid_field(field, "must be at least 1");
             return Err(AcquireError::Refused { name, source });
         }
+        request.permits_at_least = permits_at_least.unwrap_or(0);
+        // Coordinators that name no number grant all that was asked for.
+        let all = is_semaphore.then_some(request.permits);
         request.wait = Some(wire(wait));
         let ttl = request.ttl;
         let ask = |channel: Channel| {
@@ -200,6 +227,10 @@ impl DetachedRequest {
                     name,
                     owner_id,
                     token: FencingToken::from(answer.fencing_token),
+                    permits: all.map(|all| match answer.permits {
+                        0 => all,
+                        granted => granted,
+                    }),
                     ttl,
                     held_until: sent_at.after(lasts),
                 })
@@ -248,6 +279,7 @@ pub struct DetachedLock {
     name: Arc<str>,
     owner_id: [u8; OWNER_ID],
     token: FencingToken,
+    permits: Option<u32>,
     /// The TTL that was asked for.
     ttl: Option<prost_types::Duration>,
     held_until: Moment,
@@ -262,6 +294,12 @@ impl DetachedLock {
     /// Returns the fencing token; see [`LockGuard::fencing_token`](crate::LockGuard::fencing_token).
     pub fn fencing_token(&self) -> FencingToken {
         self.token
+    }
+
+    /// Returns how many permits of a semaphore were granted; none for other locks, and for a lock that was taken up by its owner
+    /// id ([`Client::attach_detached_lock`]).
+    pub fn permits(&self) -> Option<u32> {
+        self.permits
     }
 
     /// Returns the owner id: the right to renew and to release the lock, for another process

@@ -161,6 +161,22 @@ impl LockGuard {
         self.granted.hold_count
     }
 
+    /// Returns how many permits of a semaphore were granted; none for other locks.
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// use leasehold_client::LockSpec;
+    ///
+    /// let specs = [LockSpec::permits("gpu", 2, 4), LockSpec::shared("training-data")];
+    /// let guards = client.lock_all(specs).await?;
+    /// let permits: Vec<_> = guards.iter().map(|guard| guard.permits()).collect();
+    /// assert_eq!(permits, [Some(2), None]);
+    /// # Ok(()) });
+    /// ```
+    pub fn permits(&self) -> Option<u32> {
+        self.lease().permits
+    }
+
     pub(crate) fn lease(&self) -> &Arc<Lease> {
         &self.granted.lease
     }
@@ -319,6 +335,11 @@ pub struct LockWatch {
 impl LockWatch {
     pub(crate) fn lease(&self) -> &Arc<Lease> {
         &self.lease
+    }
+
+    /// Returns how many permits of a semaphore were granted; none for other locks.
+    pub fn permits(&self) -> Option<u32> {
+        self.lease().permits
     }
 
     /// Completes when it is certain whether it is held: at once, unless it is suspended.

@@ -225,6 +225,8 @@ impl Inner {
 pub(crate) struct Lease {
     pub(crate) name: Arc<str>,
     pub(crate) token: FencingToken,
+    /// Number of permits that were granted of a semaphore; none in other modes.
+    pub(crate) permits: Option<u32>,
     bounded: Mutex<Bounded>,
     changed: Notify,
 }
@@ -259,6 +261,7 @@ impl Lease {
         Self {
             name,
             token,
+            permits: None,
             bounded: Mutex::new(Bounded {
                 inner,
                 ends_at,
@@ -266,6 +269,11 @@ impl Lease {
             }),
             changed: Notify::new(),
         }
+    }
+
+    /// Returns the same lease, of so many permits of a semaphore; none in other modes.
+    pub(crate) fn of_permits(self, permits: Option<u32>) -> Self {
+        Self { permits, ..self }
     }
 
     /// Changes the state, as it is at `now`. The first caller after the deadline ends the hold for all callers, so that an

@@ -33,8 +33,8 @@ pub struct SemaphorePermit {
 hold_methods!(SemaphorePermit: name, is_held; "semaphore", "permit");
 
 impl SemaphorePermit {
-    pub(crate) fn new(guard: LockGuard, permits: u32) -> Self {
-        let permits = AtomicU32::new(permits);
+    pub(crate) fn new(guard: LockGuard) -> Self {
+        let permits = AtomicU32::new(guard.permits().unwrap_or(0));
         Self { guard, permits }
     }
 

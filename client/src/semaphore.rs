@@ -1,6 +1,6 @@
 //! Semaphores, which permits are requested from.
 
-use std::sync::Arc;
+use std::{ops::RangeInclusive, sync::Arc};
 
 use crate::{
     request::PermitRequest,
@@ -92,8 +92,33 @@ impl Semaphore {
     /// # Ok(()) });
     /// ```
     pub fn permits(&self, permits: u32) -> PermitRequest {
+        self.request(permits, None)
+    }
+
+    /// Requests as many permits as are free, but no fewer than the start of the range and no more than its end: 1 to the limit
+    /// each. [`SemaphorePermit::permits`](crate::SemaphorePermit::permits) says how many were granted.
+    ///
+    /// The request waits like any other, behind those that asked before it, until the least number is free. It never gets more
+    /// permits later on; to give some of them back, use [`SemaphorePermit::keep`](crate::SemaphorePermit::keep).
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// let workers = client.semaphore("workers", 8);
+    /// let five = workers.permits(5).await?;
+    /// // As many as are left, if it is two at least.
+    /// let left = workers.permits_between(2..=6).await?;
+    /// assert_eq!(left.permits(), 3);
+    /// assert!(workers.permits_between(1..=6).try_acquire().await?.is_none());
+    /// # Ok(()) });
+    /// ```
+    pub fn permits_between(&self, permits: RangeInclusive<u32>) -> PermitRequest {
+        self.request(*permits.end(), Some(*permits.start()))
+    }
+
+    fn request(&self, permits: u32, at_least: Option<u32>) -> PermitRequest {
         let mode = Mode::Semaphore {
             permits,
+            at_least,
             limit: self.limit,
             revision: self.revision,
         };

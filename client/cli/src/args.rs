@@ -273,6 +273,7 @@ mod tests {
             "run a --permits 2 -- true",
             "run a --ttl 5s --shared --semaphore 2 -- true",
             "run a --semaphore 2 --permits 3 -- true",
+            "run a --permits-at-least 2 -- true",
             "run a --wait 5s",
             "run a --nothing -- true",
             "run a --json -- true",

@@ -138,7 +138,8 @@ pub enum AcquireError {
         source: Failure,
     },
     /// Other clients hold or wait for permits of this semaphore with another limit of the same
-    /// [revision](crate::Semaphore::limit_revision), or the limit in force is less than the permits requested.
+    /// [revision](crate::Semaphore::limit_revision), or the limit in force is less than the permits that the
+    /// request needs.
     ///
     /// ```
     /// # leasehold_tests::doc(async |client| {

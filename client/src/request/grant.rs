@@ -14,7 +14,7 @@ pub trait Grant: sealed::Sealed + Send + Sized + 'static {
 
     /// Makes the guard; none if there is nothing to guard.
     #[doc(hidden)]
-    fn granted(guards: Vec<LockGuard>, permits: u32) -> Option<Self>;
+    fn granted(guards: Vec<LockGuard>) -> Option<Self>;
 
     #[doc(hidden)]
     fn watch(&self) -> Self::Watch;
@@ -36,7 +36,7 @@ mod sealed {
 impl Grant for LockGuard {
     type Watch = LockWatch;
 
-    fn granted(mut guards: Vec<LockGuard>, _permits: u32) -> Option<Self> {
+    fn granted(mut guards: Vec<LockGuard>) -> Option<Self> {
         guards.pop()
     }
 
@@ -52,7 +52,7 @@ impl Grant for LockGuard {
 impl Grant for LockGuards {
     type Watch = Vec<LockWatch>;
 
-    fn granted(guards: Vec<LockGuard>, _permits: u32) -> Option<Self> {
+    fn granted(guards: Vec<LockGuard>) -> Option<Self> {
         Some(Self::new(guards))
     }
 
@@ -68,8 +68,8 @@ impl Grant for LockGuards {
 impl Grant for SemaphorePermit {
     type Watch = LockWatch;
 
-    fn granted(mut guards: Vec<LockGuard>, permits: u32) -> Option<Self> {
-        guards.pop().map(|guard| Self::new(guard, permits))
+    fn granted(mut guards: Vec<LockGuard>) -> Option<Self> {
+        guards.pop().map(Self::new)
     }
 
     fn watch(&self) -> LockWatch {

@@ -86,11 +86,12 @@ pub struct LockRequest<G = LockGuard> {
 /// ```
 pub type LockAllRequest = LockRequest<LockGuards>;
 
-/// Request for permits of a semaphore, made by [`Semaphore::permits`](crate::Semaphore::permits).
+/// Request for permits of a semaphore, made by [`Semaphore::permits`](crate::Semaphore::permits) or
+/// [`Semaphore::permits_between`](crate::Semaphore::permits_between).
 ///
 /// The coordinator refuses a request for no permits or for more than the limit, and, with
-/// [`AcquireError::LimitMismatch`], one with another limit of the same revision than that of present holders and waiters, or for
-/// more permits than the limit in force.
+/// [`AcquireError::LimitMismatch`], one with another limit of the same revision than that of present holders and waiters, or that
+/// needs more permits than the limit in force.
 ///
 /// ```
 /// # leasehold_tests::doc(async |client| {
@@ -394,15 +395,17 @@ impl<G: Grant> LockRequest<G> {
             name: locks.label(),
             source,
         };
-        let mut permits = locks.as_slice().iter().map(|lock| lock.mode.permits());
-        // The coordinator would take 0 for the default, 1.
-        if permits.clone().any(|permits| permits == Some(0)) {
-            let source = Failure::invalid_field("acquire.permits", "must be at least 1");
-            return Err(refused(source));
+        // The coordinator would take 0 for the default.
+        let zero = locks.as_slice().iter().find_map(|lock| lock.mode.zero());
+        if let Some(field) = zero {
+            let field = format!("acquire.{field}");
+            return Err(refused(Failure::invalid_field(
+                &field,
+                "must be at least 1",
+            )));
         }
-        let permits = permits.next().flatten().unwrap_or(0);
         let guards = session.acquire(spec).await?;
-        G::granted(guards, permits)
+        G::granted(guards)
             .ok_or_else(|| refused(Failure::protocol("the coordinator granted nothing")))
     }
 }

@@ -173,7 +173,11 @@ impl<A, H> Machine<A, H> {
                 let bound = bounds.find(|bound| bound.owner_id == lock.owner_id);
                 let ends_in = bound.and_then(|bound| duration(bound.ends_in));
                 let ends_at = ends_in.map(|ends_in| acked.after(ends_in));
-                let lease = Arc::new(Lease::new(asked.name.clone(), token, deadline, ends_at));
+                // Coordinators that name no number grant all that was asked for.
+                let all = asked.mode.permits();
+                let permits = all.map(|all| if lock.permits == 0 { all } else { lock.permits });
+                let lease = Lease::new(asked.name.clone(), token, deadline, ends_at);
+                let lease = Arc::new(lease.of_permits(permits));
                 let deadline = ends_at.map_or(deadline, |ends_at| ends_at.min(deadline));
                 let key =
                     self.holds

@@ -32,6 +32,8 @@ pub(crate) enum Mode {
     Shared,
     Semaphore {
         permits: u32,
+        /// The fewest permits to be content with; none for all.
+        at_least: Option<u32>,
         limit: u32,
         revision: u32,
     },
@@ -74,10 +76,33 @@ impl LockSpec {
     pub fn permits(name: impl Into<Arc<str>>, permits: u32, limit: u32) -> Self {
         let mode = Mode::Semaphore {
             permits,
+            at_least: None,
             limit,
             revision: 0,
         };
         Self::new(name.into(), mode)
+    }
+
+    /// Accepts fewer permits of a semaphore, at least this many: 1 to the number asked for. It is granted as many as are free when
+    /// its turn comes; [`LockGuard::permits`](crate::LockGuard::permits) says how many. See
+    /// [`Semaphore::permits_between`](crate::Semaphore::permits_between). It changes nothing in other modes. Default: all of them.
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// use leasehold_client::LockSpec;
+    ///
+    /// let _busy = client.semaphore("gpu", 4).permits(1).await?;
+    /// let gpus = LockSpec::permits("gpu", 4, 4).permits_at_least(2);
+    /// let guards = client.lock_all([gpus, LockSpec::shared("training-data")]).await?;
+    /// assert_eq!(guards.guards()[0].permits(), Some(3));
+    /// # Ok(()) });
+    /// ```
+    #[must_use]
+    pub fn permits_at_least(mut self, least: u32) -> Self {
+        if let Mode::Semaphore { at_least, .. } = &mut self.mode {
+            *at_least = Some(least);
+        }
+        self
     }
 
     /// Sets the revision of the decision for a semaphore's limit; see
@@ -124,7 +149,18 @@ impl<N: Into<Arc<str>>> From<N> for LockSpec {
 }
 
 impl Mode {
-    /// Returns how many permits it asks for; none in modes without permits.
+    /// Returns the field that is 0 although the wire has another meaning for that, if there is one.
+    pub(crate) fn zero(self) -> Option<&'static str> {
+        match self {
+            Self::Semaphore { permits: 0, .. } => Some("permits"),
+            Self::Semaphore {
+                at_least: Some(0), ..
+            } => Some("permits_at_least"),
+            _ => None,
+        }
+    }
+
+    /// Returns how many permits it asks for, at most; none in modes without permits.
     pub(crate) fn permits(self) -> Option<u32> {
         match self {
             Self::Semaphore { permits, .. } => Some(permits),
@@ -140,12 +176,14 @@ impl Mode {
             Self::Shared => lock.set_mode(v1::LockMode::Shared),
             Self::Semaphore {
                 permits,
+                at_least,
                 limit,
                 revision,
             } => {
                 lock.set_mode(v1::LockMode::Semaphore);
                 (lock.permits, lock.limit) = (permits, limit);
                 lock.limit_revision = revision;
+                lock.permits_at_least = at_least.unwrap_or(0);
             }
         }
         lock

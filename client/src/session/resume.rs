@@ -245,6 +245,7 @@ impl<A, H> Machine<A, H> {
                 owner_id: lock.owner_id,
                 fencing_token: hold.fencing_token,
                 hold_count: hold.hold_count.max(1),
+                permits: lock.permits,
             };
             if now < deadline
                 && let Some(waiting) = self.waiting.remove(&asked.acquire)

@@ -68,8 +68,10 @@ pub enum StreamEnd {
 pub struct Acquire {
     /// The names, each with its mode: one, or several together.
     pub locks: Vec<(String, v1::LockMode)>,
-    /// Number of permits of a semaphore.
+    /// Number of permits of a semaphore, at most.
     pub permits: u32,
+    /// The fewest permits to be content with; `None` for all.
+    pub permits_at_least: Option<u32>,
     /// The semaphore's limit.
     pub limit: u32,
     /// The revision of that limit.
@@ -100,6 +102,11 @@ impl Guard {
     /// Returns the grant's token.
     pub fn token(&self) -> FencingToken {
         self.lease.token
+    }
+
+    /// Returns the number of permits that were granted; `None` in modes without permits.
+    pub fn permits(&self) -> Option<u32> {
+        self.lease.permits
     }
 
     /// Returns the time left until its bound, if it has one.
@@ -141,6 +148,7 @@ impl Session {
                 v1::LockMode::Shared => Mode::Shared,
                 v1::LockMode::Semaphore => Mode::Semaphore {
                     permits: acquire.permits,
+                    at_least: acquire.permits_at_least,
                     limit: acquire.limit,
                     revision: acquire.limit_revision,
                 },

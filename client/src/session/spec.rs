@@ -82,6 +82,7 @@ impl AcquireSpec {
             asked.set_mode(wire.mode());
             (asked.permits, asked.limit) = (wire.permits, wire.limit);
             asked.limit_revision = wire.limit_revision;
+            asked.permits_at_least = wire.permits_at_least;
             match &self.locks {
                 Locks::One(lock) => asked.name = lock.name.to_string(),
                 Locks::All(locks) => {

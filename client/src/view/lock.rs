@@ -109,8 +109,10 @@ pub struct Waiter {
     pub position: u64,
     /// Mode in which the waiter wants to hold the lock; none if this version does not know it.
     pub mode: Option<LockMode>,
-    /// The permits that the waiter wants of a semaphore; none in other modes.
+    /// The permits that the waiter wants of a semaphore, at most if it accepts fewer; none in other modes.
     pub permits: Option<u32>,
+    /// The fewest permits that the waiter accepts; none if it waits for all of them, and in other modes.
+    pub permits_at_least: Option<u32>,
     /// The number of the actor that waits; none if the client named none.
     pub actor: Option<u64>,
     /// The number that names the waiter in [`Admin::force_release_waiter`](crate::Admin::force_release_waiter). None if the
@@ -120,6 +122,7 @@ pub struct Waiter {
 
 from_message!(Waiter => Waiter {
     session_id, client_name, coordinator, waiting_since, position, mode, permits, actor, number,
+    permits_at_least,
 });
 
 /// Everything that can be seen of one lock. A free lock has neither a mode nor holders.

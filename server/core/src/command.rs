@@ -1,6 +1,6 @@
 //! Commands that a coordinator sends about one lock, and the store's replies to them.
 
-use std::{sync::Arc, time::Duration};
+use std::{num::NonZeroU32, sync::Arc, time::Duration};
 
 use crate::{
     id::{
@@ -257,6 +257,8 @@ pub enum WakeUp {
         owner: OwnerId,
         /// Its token.
         token: FencingToken,
+        /// Number of permits granted, if the acquire left it to the store.
+        permits: Option<u32>,
         /// Whether a session waits.
         of_session: bool,
     },
@@ -313,6 +315,8 @@ pub enum Reply {
     Granted {
         /// The grant's token.
         token: FencingToken,
+        /// Number of permits granted, if the acquire left it to the store.
+        permits: Option<u32>,
     },
     /// The acquire waits.
     Queued {
@@ -445,6 +449,8 @@ pub struct Handed {
     pub owner: OwnerId,
     /// Its token.
     pub token: FencingToken,
+    /// Number of permits granted, if the acquire left it to the store. Not 0, so that it needs no more room than it has to.
+    pub permits: Option<NonZeroU32>,
     /// The coordinator that it waits at.
     pub coordinator: CoordinatorId,
     /// Whether a session waits. Callers of the unary calls renew for themselves, so an unknown owner id of theirs may still
@@ -459,6 +465,8 @@ pub struct Current {
     pub owner: OwnerId,
     /// Its token.
     pub token: FencingToken,
+    /// Number of its permits, if its acquire left it to the store.
+    pub permits: Option<u32>,
     /// Whether a session holds it; only its caller renews a hold of the unary calls.
     pub of_session: bool,
 }

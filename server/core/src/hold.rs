@@ -155,6 +155,11 @@ impl Holders {
         }
     }
 
+    /// Returns how many permits are taken; 0 unless it is held as a semaphore.
+    pub(crate) fn permits_taken(&self) -> u64 {
+        self.permits
+    }
+
     /// Returns the limit in force, while it is held as a semaphore.
     pub(crate) fn limit(&self) -> Option<Limit> {
         match self.taken() {

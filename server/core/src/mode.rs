@@ -1,5 +1,7 @@
 //! Lock modes (exclusive, shared, permits of a semaphore), and the rules of which can be held together.
 
+use std::num::NonZeroU32;
+
 use crate::name::Invalid;
 
 /// Most permits that a semaphore may have.
@@ -30,9 +32,15 @@ pub struct Limit {
 }
 
 /// Some of a semaphore's permits: at least one, at most all of them.
+///
+/// An acquire may leave their number to the store: it is granted as many as are free then, no more than it asks for and no
+/// fewer than a least number. It is granted as soon as that one fits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Permits {
+    /// The number that is asked for at most, or that was granted.
     number: u32,
+    /// The least number, if the acquire left the number to the store. Stays as it was asked for once they are granted.
+    at_least: Option<NonZeroU32>,
     limit: Limit,
 }
 
@@ -51,7 +59,11 @@ impl Permits {
             number: limit,
             revision: 0,
         };
-        Ok(Self { number, limit })
+        Ok(Self {
+            number,
+            at_least: None,
+            limit,
+        })
     }
 
     /// Returns the same permits with a revision of the limit.
@@ -64,8 +76,35 @@ impl Permits {
     }
 
     /// Returns the same permits of a semaphore with another limit.
-    pub(crate) const fn of_limit(self, limit: Limit) -> Self {
+    const fn of_limit(self, limit: Limit) -> Self {
         Self { limit, ..self }
+    }
+
+    /// Returns the same permits, whose number is left to the store: it grants no fewer than `least`. 0 leaves it nothing.
+    #[must_use]
+    pub const fn or_at_least(self, least: u32) -> Self {
+        Self {
+            at_least: NonZeroU32::new(least),
+            ..self
+        }
+    }
+
+    /// Returns the least number that the acquire puts up with; `None` if it did not leave the number to the store.
+    pub fn at_least(self) -> Option<u32> {
+        self.at_least.map(NonZeroU32::get)
+    }
+
+    /// Returns the number that has to be free so that they are granted.
+    fn needed(self) -> u32 {
+        self.at_least()
+            .map_or(self.number, |least| least.min(self.number))
+    }
+
+    /// Returns those that are granted of a semaphore with this limit in force, of which `taken` are taken. They fit.
+    pub(crate) fn granted(self, limit: Limit, taken: u64) -> Self {
+        let free = u64::from(limit.number).saturating_sub(taken);
+        let free = u32::try_from(free).unwrap_or(u32::MAX);
+        self.of_limit(limit).reduced_to(free)
     }
 
     /// Returns as many of these permits as there are, but no more than `most`, and at least one.
@@ -99,7 +138,7 @@ impl Mode {
         }
     }
 
-    /// Returns the permits that it takes of a semaphore; 0 in other modes.
+    /// Returns the permits that it takes of a semaphore, at most if it does not hold them yet; 0 in other modes.
     pub const fn permits(self) -> u32 {
         match self {
             Self::Semaphore(permits) => permits.number,
@@ -107,14 +146,40 @@ impl Mode {
         }
     }
 
+    /// Returns the permits that have to be free so that it is granted; 0 in other modes.
+    pub fn permits_needed(self) -> u32 {
+        match self {
+            Self::Semaphore(permits) => permits.needed(),
+            Self::Exclusive | Self::Shared => 0,
+        }
+    }
+
+    /// Returns the permits of a hold in this mode whose acquire left their number to the store; `None` for any other hold.
+    pub fn permits_left_to_store(self) -> Option<u32> {
+        match self {
+            Self::Semaphore(permits) => permits.at_least.map(|_| permits.number),
+            Self::Exclusive | Self::Shared => None,
+        }
+    }
+
+    /// Returns the mode of a hold that was asked for in this mode: with the number of permits that the store granted, if that was
+    /// left to it.
+    #[must_use]
+    pub const fn granted(self, permits: Option<u32>) -> Self {
+        match (self, permits) {
+            (Self::Semaphore(asked), Some(number)) => Self::Semaphore(asked.reduced_to(number)),
+            (mode, _) => mode,
+        }
+    }
+
     /// Returns whether a hold in this mode gives every right of one in the `other` mode. A limit counts only where permits are
     /// taken.
-    pub const fn covers(self, other: Self) -> bool {
+    pub fn covers(self, other: Self) -> bool {
         match (self, other) {
             (Self::Exclusive, Self::Exclusive | Self::Shared) | (Self::Shared, Self::Shared) => {
                 true
             }
-            (Self::Semaphore(held), Self::Semaphore(asked)) => held.number >= asked.number,
+            (Self::Semaphore(held), Self::Semaphore(asked)) => held.number >= asked.needed(),
             _ => false,
         }
     }
@@ -140,13 +205,13 @@ pub enum Taken {
 }
 
 impl Taken {
-    /// Returns whether one more hold in this mode fits. Permits never do if they are more than the limit in force, which is not
-    /// looked at while nothing is taken.
+    /// Returns whether one more hold in this mode fits, with as many permits as it needs. Permits never do if those are more than
+    /// the limit in force, which is not looked at while nothing is taken.
     pub fn fits(self, mode: Mode) -> bool {
         match (self, mode) {
             (Self::Nothing, _) | (Self::Shared, Mode::Shared) => true,
             (Self::Permits { number, limit }, Mode::Semaphore(more)) => {
-                number + u64::from(more.number) <= u64::from(limit)
+                number + u64::from(more.needed()) <= u64::from(limit)
             }
             _ => false,
         }
@@ -208,12 +273,47 @@ mod tests {
     }
 
     #[test]
+    fn what_is_granted_of_what_is_left() {
+        let five = Permits::new(5, 8).unwrap().or_at_least(2);
+        let limit = |number| Limit {
+            number,
+            revision: 1,
+        };
+        let six = Taken::Nothing.with(permits(6, 8));
+        assert!(six.fits(Mode::Semaphore(five)));
+        assert!(!six.with(permits(1, 8)).fits(Mode::Semaphore(five)));
+        for (taken, granted) in [(0, 5), (3, 5), (4, 4), (6, 2)] {
+            let granted_now = five.granted(limit(8), taken);
+            assert_eq!(
+                (granted_now.number(), granted_now.limit()),
+                (granted, limit(8))
+            );
+            let mode = Mode::Semaphore(granted_now);
+            assert_eq!(mode.permits_left_to_store(), Some(granted));
+            assert_eq!(
+                Mode::Semaphore(five).granted(Some(granted)).permits(),
+                granted
+            );
+            let taken = Taken::Nothing.with(mode).with(permits(1, 8));
+            assert!(!taken.fits(permits(8 - granted, 8)));
+        }
+        assert_eq!(five.granted(limit(3), 0).number(), 3);
+        // The number of any other is the store's to refuse, not to choose.
+        assert_eq!(permits(5, 8).permits_left_to_store(), None);
+        assert_eq!(permits(5, 8).granted(None), permits(5, 8));
+        assert_eq!(permits(5, 8).permits_needed(), 5);
+    }
+
+    #[test]
     fn what_covers() {
         assert!(Mode::Exclusive.covers(Mode::Shared));
         assert!(!Mode::Shared.covers(Mode::Exclusive));
         assert!(permits(2, 3).covers(permits(1, 3)));
         assert!(!permits(1, 3).covers(permits(2, 3)));
         assert!(permits(2, 3).covers(permits(1, 4)));
+        let two_or_more = Permits::new(5, 8).unwrap().or_at_least(2);
+        assert!(permits(2, 8).covers(Mode::Semaphore(two_or_more)));
+        assert!(!permits(1, 8).covers(Mode::Semaphore(two_or_more)));
         assert!(!Mode::Exclusive.covers(permits(1, 3)));
     }
 }

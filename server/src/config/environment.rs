@@ -10,7 +10,7 @@ const OURS: &str = "LEASEHOLD_";
 
 /// Variables other than the settings' own that Leasehold's programs read, or set for the commands that they run. Each is written
 /// without [`OURS`].
-const OTHERS: [&str; 13] = [
+const OTHERS: [&str; 14] = [
     // The file that settings are read from.
     "CONFIG",
     // Options of the command line, and of the clients.
@@ -27,6 +27,7 @@ const OTHERS: [&str; 13] = [
     "FENCING_TOKEN",
     "LOCKS",
     "LOCK_NAME",
+    "PERMITS",
 ];
 
 /// Returns a warning for each of the environment variables `names` that begins with `LEASEHOLD_` and is unknown, in the order of

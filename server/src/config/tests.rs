@@ -123,6 +123,7 @@ fn only_known_variables_are_read() {
         ("LEASEHOLD_LOCKS", r#"{"a":17}"#),
         ("LEASEHOLD_LOCK_NAME", "a"),
         ("LEASEHOLD_FENCING_TOKEN", "17"),
+        ("LEASEHOLD_PERMITS", "2"),
         ("LEASEHOLD_ENDPOINT", "http://localhost:1"),
     ];
     assert_eq!(served(&[], &env), Config::default());

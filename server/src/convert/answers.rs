@@ -75,6 +75,10 @@ fn waiter(position: u64, waiter: &WaiterView) -> v1::Waiter {
         permits: waiter.mode.permits(),
         actor: waiter.actor.get(),
         number: waiter.number.get(),
+        permits_at_least: match waiter.mode {
+            Mode::Semaphore(permits) => permits.at_least().unwrap_or(0),
+            Mode::Exclusive | Mode::Shared => 0,
+        },
     }
 }
 

@@ -208,7 +208,7 @@ pub fn kept_permits(field: &str, permits: u32) -> Result<u32, Refusal> {
 pub fn mode(
     path: &str,
     mode: i32,
-    permits: u32,
+    (permits, at_least): (u32, u32),
     (limit, revision): (u32, u32),
 ) -> Result<Mode, Refusal> {
     let field = |name: &str| format!("{path}{name}");
@@ -224,12 +224,18 @@ pub fn mode(
             let what = format!("must be 1 to {MAX_LIMIT} for a semaphore, not {limit}");
             return Err(Refusal::field(&field("limit"), what));
         }
+        if at_least > permits {
+            let what = format!("must be 1 to `permits`, {permits}, or unset, not {at_least}");
+            return Err(Refusal::field(&field("permits_at_least"), what));
+        }
         return Permits::new(permits, limit)
-            .map(|permits| Mode::Semaphore(permits.of_revision(revision)))
+            .map(|permits| permits.of_revision(revision).or_at_least(at_least))
+            .map(Mode::Semaphore)
             .map_err(|invalid| Refusal::field(&field("permits"), invalid));
     }
     let numbers = [
         ("permits", permits),
+        ("permits_at_least", at_least),
         ("limit", limit),
         ("limit_revision", revision),
     ];
@@ -257,7 +263,8 @@ pub fn lock_specs(
     }
     let (first, others) = lock_names(request, store, max_names)?;
     let limit = (request.limit, request.limit_revision);
-    let mode = mode("acquire.", request.mode, request.permits, limit)?;
+    let permits = (request.permits, request.permits_at_least);
+    let mode = mode("acquire.", request.mode, permits, limit)?;
     let spec = |name| LockSpec { name, mode };
     let others = others.into_iter().map(spec).collect();
     Ok(LockSpecs::new(spec(first), others))
@@ -279,6 +286,7 @@ fn locks_with_modes(
         ("acquire.permits", request.permits == 0),
         ("acquire.limit", request.limit == 0),
         ("acquire.limit_revision", request.limit_revision == 0),
+        ("acquire.permits_at_least", request.permits_at_least == 0),
     ];
     if let Some((field, _)) = others.iter().find(|(_, is_unset)| !is_unset) {
         let what = "must be unset where `locks` is set: each of those has a name and a mode";
@@ -297,7 +305,8 @@ fn locks_with_modes(
             return Err(Refusal::field(&field, what));
         }
         let limit = (lock.limit, lock.limit_revision);
-        let mode = mode(&path, lock.mode, lock.permits, limit)?;
+        let permits = (lock.permits, lock.permits_at_least);
+        let mode = mode(&path, lock.mode, permits, limit)?;
         // Before the acquire waits for other names in vain.
         store.offers_mode(mode)?;
         Ok::<_, Refusal>(LockSpec { name, mode })

@@ -220,6 +220,7 @@ mod tests {
             owner_id: vec![0xff; 16],
             what: None,
             ends_in: None,
+            permits: u32::MAX,
         };
         let refused = v1::LostLock {
             name: "n".repeat(512),

@@ -291,12 +291,15 @@ impl Surroundings {
             refused,
             valid_for,
         } = opened;
-        let ends_in = |what: &ResumedWhat| match what {
-            ResumedWhat::Hold { ends_in, .. } => ends_in.map(wire_duration),
-            ResumedWhat::Wait { .. } => None,
+        let hold = |what: &ResumedWhat| match what {
+            ResumedWhat::Hold {
+                ends_in, permits, ..
+            } => (ends_in.map(wire_duration), *permits),
+            ResumedWhat::Wait { .. } => (None, 0),
         };
         let resumed = resumed.into_iter().map(|lock| v1::ResumedLock {
-            ends_in: ends_in(&lock.what),
+            ends_in: hold(&lock.what).0,
+            permits: hold(&lock.what).1,
             name: lock.name.as_str().to_owned(),
             owner_id: lock.owner.as_bytes().to_vec(),
             what: Some(match lock.what {
@@ -492,6 +495,7 @@ fn granted_lock(lock: GrantedLock) -> v1::GrantedLock {
         owner_id: lock.owner.as_bytes().to_vec(),
         fencing_token: lock.token.get(),
         hold_count: lock.count,
+        permits: lock.permits,
     }
 }
 

@@ -1,6 +1,7 @@
 //! Handle on what the sessions and unary calls of a coordinator share.
 
 use std::{
+    num::NonZeroU32,
     sync::{
         Arc, Weak,
         atomic::{AtomicI64, Ordering},
@@ -225,7 +226,7 @@ impl Coordinator {
     /// Sees to what came with a reply: learns its tokens, and gives each grant to the waiter of ours that it is for.
     pub(super) fn note(&self, name: &LockName, stamped: &Stamped) {
         match &stamped.executed.reply {
-            Reply::Granted { token }
+            Reply::Granted { token, .. }
             | Reply::Resumed { token, .. }
             | Reply::Forced { token, .. } => self.learn(*token),
             _ => {}
@@ -238,6 +239,7 @@ impl Coordinator {
             }
             let granted = RegistryEvent::Granted {
                 token: handed.token,
+                permits: handed.permits.map(NonZeroU32::get),
                 sent_at: stamped.sent_at,
             };
             self.deliver(name, handed, granted);

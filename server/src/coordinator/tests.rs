@@ -144,6 +144,7 @@ impl Site {
             name: name(),
             owner: owner(number),
             token: FencingToken::new(1),
+            permits: None,
             of_session: true,
         })
         .await;
@@ -187,6 +188,7 @@ fn handed(number: u8, coordinator: &str) -> Handed {
     Handed {
         owner: owner(number),
         token: FencingToken::new(1),
+        permits: None,
         coordinator: CoordinatorId::new(coordinator),
         of_session: true,
     }

@@ -65,7 +65,8 @@ impl LockService for Locks {
         let name = convert::lock_name("name", &request.name, coordinator.store())?;
         let wait = convert::wait("wait", request.wait, Wait::No, coordinator.max_wait())?;
         let limit = (request.limit, request.limit_revision);
-        let mode = convert::mode("", request.mode, request.permits, limit)?;
+        let permits = (request.permits, request.permits_at_least);
+        let mode = convert::mode("", request.mode, permits, limit)?;
         let ttl = convert::ttl("ttl", request.ttl, bounds)?;
         let mut request = CallRequest {
             name: name.clone(),
@@ -120,6 +121,7 @@ impl LockService for Locks {
             CallOutcome::Granted {
                 owner,
                 token,
+                permits,
                 sent_at,
             } => {
                 followed.handed_off(|| sent_at.until(clock::now()));
@@ -129,6 +131,7 @@ impl LockService for Locks {
                     fencing_token: token.get(),
                     ttl: Some(convert::wire_duration(left(sent_at.after(ttl), ttl))),
                     holder: None,
+                    permits,
                 };
                 return Ok(Response::new(response));
             }

@@ -24,8 +24,9 @@
 -- KEYS, ARGV  see dispatch.lua
 -- Reply {nonce, now (µs), reply, …}, one reply for each operation: an error, or the token of a grant, or one of the
 --       negative numbers below, or {handed, status, …}. There handed is false or tells of the grants made to waiters:
---       {owner id, token, coordinator, 1 if a session's, and so on, at the end 1 if there could be more grants at
---       once}; and the status is 0 before what would be the whole reply had nothing been handed on
+--       {owner id, token, coordinator, 1 if a session's, its permits if their number was left to the store or 0, and so on,
+--       at the end 1 if there could be more grants at once}; and the status is 0 before what would be the whole reply had
+--       nothing been handed on
 --
 -- Redis checks its memory when a call begins. If it is full, it refuses writes that may take memory ("deny-oom"), but only
 -- until the call has made any other write: from then on it lets all writes pass. Releases and renewals rely on that. So a

@@ -11,8 +11,10 @@
 --   extras                length in 1 byte; none for an exclusive hold of no actor that is held once and has no bound;
 --                         otherwise the mode 'x' (exclusive), 's' (shared) or 'p' (permits), permits and their limit,
 --                         4 bytes each, the actor, 8 bytes, how many times it is held, 4 bytes; and of one that is bounded or
---                         has a revision the longest time from its grant for which it may be held (ms, 0: any),
---                         8 bytes; and of one whose limit has a revision that revision, 4 bytes
+--                         has one of what follows the longest time from its grant for which it may be held (ms, 0: any),
+--                         8 bytes; and of one whose limit has a revision or that has what follows that revision, 4 bytes;
+--                         and of one whose acquire left the number of its permits to the store the fewest that it was
+--                         content with, 4 bytes
 --   client name           length in 2 bytes, text
 --   value                 the rest
 --
@@ -22,6 +24,7 @@ local CLOSED, MANY = 'lh:closed', 'lh:many'
 local CLAIM = '3000' -- ms that a hand-off to another coordinator stands unconfirmed
 local DETAILS = 33   -- where they begin in a hold
 local REVISION = 29  -- bytes of extras before the revision of a limit
+local AT_LEAST = 33  -- bytes of extras before the fewest permits
 
 -- Changes of the present operation to report (see watch.lua), nil while no feed follows the lock; and the view for a feed,
 -- and that feed's channel.
@@ -36,26 +39,38 @@ local function read_details(text, at)
   return unpack_bytes('>c1I8I2c0Bc0Bc0I2c0', text, at)
 end
 
--- Reads some details of a coordinator's request: the length of its session id, mode, permits, their limit and its revision.
--- Faster than to read all of them.
+-- Reads some details of a coordinator's request: the length of its session id, mode, permits, their limit and its revision, and
+-- the permits that it needs at least. Faster than to read all of them.
 local function read_request(details, coordinator)
   local session_at = 12 + #coordinator
   local session = details:byte(session_at)
   local extras_at = session_at + 1 + session
   local length = details:byte(extras_at)
-  if length == 0 then return session, 'x', 0, 0, 0 end
+  if length == 0 then return session, 'x', 0, 0, 0, 0 end
   local mode, permits, limit = unpack_bytes('>c1I4I4', details, extras_at + 1)
-  return session, mode, permits, limit, length > REVISION and unpack_bytes('>I4', details, extras_at + 1 + REVISION) or 0
+  if length <= REVISION then return session, mode, permits, limit, 0, permits end
+  local revision = unpack_bytes('>I4', details, extras_at + 1 + REVISION)
+  if length <= AT_LEAST then return session, mode, permits, limit, revision, permits end
+  return session, mode, permits, limit, revision, math.min(permits, (unpack_bytes('>I4', details, extras_at + 1 + AT_LEAST)))
 end
 
--- Returns the same request with another limit.
-local function with_limit(details, coordinator, limit, revision)
+-- Returns the same request with as many permits of this limit.
+local function with_permits(details, coordinator, permits, limit, revision)
   local extras_at = 13 + #coordinator + details:byte(12 + #coordinator)
   local extras = details:sub(extras_at + 1, extras_at + details:byte(extras_at))
   local rest = details:sub(extras_at + #extras + 1)
-  extras = extras:sub(1, 5) .. pack('>I4', limit) .. extras:sub(10, REVISION)
-  if revision > 0 then extras = extras .. ('\0'):rep(REVISION - #extras) .. pack('>I4', revision) end
+  local at_least = extras:sub(AT_LEAST + 1)
+  extras = extras:sub(1, 1) .. pack('>I4I4', permits, limit) .. extras:sub(10, REVISION)
+  if revision > 0 or at_least ~= '' then
+    extras = extras .. ('\0'):rep(REVISION - #extras) .. pack('>I4', revision) .. at_least
+  end
   return details:sub(1, extras_at - 1) .. string.char(#extras) .. extras .. rest
+end
+
+-- Returns the number of permits of a hold whose acquire left it to the store, 0 of any other hold.
+local function permits_left(found)
+  local _, _, _, _, extras = read_details(found, DETAILS)
+  return #extras > AT_LEAST and unpack_bytes('>I4', extras, 2) or 0
 end
 
 -- Returns the same hold with another state, coordinator or extras.

@@ -32,14 +32,15 @@ local function has_run_out(owner, found)
   return true
 end
 
--- Returns whether one more hold in this mode fits.
+-- Returns whether one more hold in this mode fits, which needs this many permits.
 local function fits(mode, permits)
   if many then return many.fits(mode, permits) end
   return not holder
 end
 
 -- Grants the lock to an owner id that fits, for `lasts` ms (text), or for the claim time if it waits elsewhere. Permits come
--- with the limit in force and its revision. Returns the token; `last` is the previous one that this operation has minted.
+-- with the limit in force and its revision, of which as many are granted as are free and asked for. Returns the token, and the
+-- number of permits if the request left it to the store, or 0; `last` is the previous token that this operation has minted.
 local function grant(owner, lasts, details, coordinator, mode, limit, revision, is_handed, last)
   local state = 'c'
   if coordinator ~= me then state, lasts = 'h', CLAIM end
@@ -51,9 +52,16 @@ local function grant(owner, lasts, details, coordinator, mode, limit, revision, 
     if changes then
       note('granted', view_hold(pack('>I8I8', minted, now) .. owner .. details, tonumber(lasts)))
     end
-    return minted
+    return minted, 0
   end
   local minted = mint('', last)
+  if mode == 'p' then
+    local _, _, permits, asked, of = read_request(details, coordinator)
+    local number = math.min(permits, limit - (many and many.permits_taken() or 0))
+    if number ~= permits or asked ~= limit or of ~= revision then
+      details = with_permits(details, coordinator, number, limit, revision)
+    end
+  end
   if not many then
     many_made = many_made or many_functions()
     many_made.begin(mode, limit or 0, revision or 0)
@@ -62,7 +70,7 @@ local function grant(owner, lasts, details, coordinator, mode, limit, revision, 
   local found = pack('>I8I8', minted, now) .. owner .. state .. details:sub(2)
   many.add(owner, found, now + lasts * 1000)
   if changes then note('granted', view_hold(found, tonumber(lasts))) end
-  return minted
+  return minted, permits_left(found)
 end
 
 -- Returns the holders, those that end first before others, at most this many: {'foreign', ms left}, or view_hold's result

@@ -16,8 +16,8 @@ local function remembered_limit()
   if found and #found == 8 then return unpack_bytes('>I4I4', found) end
 end
 
--- Returns the limit in force for an acquire that names this one, and its revision; or false and a refusal, and changes nothing
--- then.
+-- Returns the limit in force for an acquire that names this one and needs these permits, and its revision; or false and a
+-- refusal, and changes nothing then.
 local function settle_limit(permits, limit, revision)
   local in_use, revision_in_force = limit_in_use()
   local in_force = in_use

@@ -138,7 +138,7 @@ function functions.settle()
   call('SET', lock, MANY, 'PXAT', text(ends))
 end
 
--- Returns whether one more hold in this mode fits.
+-- Returns whether one more hold in this mode fits, which needs this many permits.
 function functions.fits(as, permits)
   return as == mode and (as == 's' or taken + permits <= limit)
 end

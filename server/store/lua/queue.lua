@@ -18,6 +18,7 @@ local KEPT_FOR = '11000'       -- ms for which the keys are kept, renewed at mos
 local KEEP_AFTER = 1000000     -- together no less than places are kept
 local STATE = ''               -- the field that has it: no owner id is empty
 local AT_ONCE = 200            -- waiters that an operation removes, at most
+local GRANTED = 12             -- status of a reply, see acquire.lua
 local GRANTS_AT_ONCE = 100     -- waiters that an operation grants the lock to, at most
 
 local next_place, kept_at, attached, queue_limit, queue_revision -- the state, while there is a queue
@@ -213,9 +214,9 @@ local function tell_owner(coordinator, message)
 end
 
 -- Grants the lock to the next waiters whose coordinators live, one after the other, as long as the next one fits. Waiters of
--- a dead one are skipped but keep their places. A waiter for more permits than the limit in force leaves the queue when it is
--- the next, so that it blocks nobody: its coordinator's next refresh says so, the coordinator asks again, and is refused. Returns
--- what common.lua calls handed, and, unless a hold is exclusive, whether there is a next waiter.
+-- a dead one are skipped but keep their places. A waiter that needs more permits than the limit in force leaves the queue when it
+-- is the next, so that it blocks nobody: its coordinator's next refresh says so, the coordinator asks again, and is refused.
+-- Returns what common.lua calls handed, and, unless a hold is exclusive, whether there is a next waiter.
 local function hand_on()
   if not attached or (holder and not many) then return false, false end
   check_settled()
@@ -243,12 +244,12 @@ local function hand_on()
     local member, is_last = line[at], not line[at + 1]
     local owner = member:sub(-16)
     local _, since, _, lasts, details = read_waiter(owner)
-    local session, mode, permits, limit, revision, in_force, fits_never
+    local session, mode, limit, revision, needed, in_force, fits_never
     if lasts then
-      session, mode, permits, limit, revision = read_request(details, coordinator)
+      session, mode, _, limit, revision, needed = read_request(details, coordinator)
       in_force = limit_in_use()
-      fits_never = mode == 'p' and in_force and permits > in_force
-      if not fits_never and not fits(mode, permits) then return handed, true end
+      fits_never = mode == 'p' and in_force and needed > in_force
+      if not fits_never and not fits(mode, needed) then return handed, true end
       if done == GRANTS_AT_ONCE then
         handed = handed or {}
         handed[#handed + 1] = 1
@@ -267,22 +268,23 @@ local function hand_on()
       if mode == 'p' then
         local revision_in_force
         in_force, revision_in_force = limit_in_use()
-        if in_force and (limit ~= in_force or revision ~= revision_in_force) then
-          limit, revision = in_force, revision_in_force
-          details = with_limit(details, coordinator, limit, revision)
-        end
+        if in_force then limit, revision = in_force, revision_in_force end
       end
       remove(owner, member, is_last)
-      minted = grant(owner, lasts, details, coordinator, mode, limit, revision, true, minted)
+      local permits
+      minted, permits = grant(owner, lasts, details, coordinator, mode, limit, revision, true, minted)
       if coordinator ~= me then
-        tell_owner(coordinator, (session == 0 and 'U' or 'G') .. owner .. string.format('%020.0f', minted) .. lock)
+        local letter, number = session == 0 and 'U' or 'G', ''
+        if permits > 0 then letter, number = letter:lower(), string.format('%07.0f', permits) end
+        tell_owner(coordinator, letter .. owner .. string.format('%020.0f', minted) .. number .. lock)
       end
       local of_session = session > 0 and 1 or 0
       if handed then
         local size = #handed
-        handed[size + 1], handed[size + 2], handed[size + 3], handed[size + 4] = owner, minted, coordinator, of_session
+        handed[size + 1], handed[size + 2], handed[size + 3], handed[size + 4], handed[size + 5] =
+          owner, minted, coordinator, of_session, permits
       else
-        handed = { owner, minted, coordinator, of_session }
+        handed = { owner, minted, coordinator, of_session, permits }
       end
       if mode == 'x' then return handed, false end
     else
@@ -297,14 +299,14 @@ local function hand_on()
   end
 end
 
--- Takes the caller's own grant out of the grants, because the answer itself has it. Returns the rest, and the token if there
--- is one.
+-- Takes the caller's own grant out of the grants, because the answer itself has it. Returns the rest, and the token and permits
+-- if there is one.
 local function take(handed, owner)
-  for i = 1, handed and #handed or 0, 4 do
+  for i = 1, handed and #handed or 0, 5 do
     if handed[i] == owner then
-      local token = handed[i + 1]
-      for _ = 1, 4 do table.remove(handed, i) end
-      return handed[1] and handed or false, token
+      local token, permits = handed[i + 1], handed[i + 4]
+      for _ = 1, 5 do table.remove(handed, i) end
+      return handed[1] and handed or false, token, permits
     end
   end
   return handed, nil
@@ -312,3 +314,9 @@ end
 
 -- Returns a reply that is a number unless a waiter was granted.
 local function answer(handed, number) return handed and { handed, 0, number } or number end
+
+-- Returns the reply to an acquire that was granted: with the number of permits unless that is 0.
+local function granted(handed, token, permits)
+  if permits > 0 then return { handed, GRANTED, token, permits } end
+  return answer(handed, token)
+end

@@ -2,10 +2,10 @@
 --
 -- KEYS  all four
 -- ARGV  f: the caller's oldest waiter, or empty
--- Reply {handed, 4, {{owner id, token, 1 if a session's}, …} of the caller's hold if it holds it alone, or of its first
---       100 fresh ones, oldest first, ms until the first hold or lock-delay expires (below 0: never, or there is none),
---       1 if the oldest waiter waits or holds, and none was removed by force, or because of a lowered limit, since the last
---       refresh}
+-- Reply {handed, 4, {{owner id, token, 1 if a session's, its permits if their number was left to the store or 0}, …} of the
+--       caller's hold if it holds it alone, or of its first 100 fresh ones, oldest first, ms until the first hold or lock-delay
+--       expires (below 0: never, or there is none), 1 if the oldest waiter waits or holds, and none was removed by force, or
+--       because of a lowered limit, since the last refresh}
 
 local REFRESHED = 4
 local CURRENT_AT_ONCE = 100
@@ -33,7 +33,7 @@ local function refresh(oldest)
   for _, found in ipairs(many and many.fresh(CURRENT_AT_ONCE) or { alone or nil }) do
     local _, _, coordinator, session = read_details(found, DETAILS)
     if coordinator == me then
-      current[#current + 1] = { found:sub(17, 32), token_of(found), session ~= '' and 1 or 0 }
+      current[#current + 1] = { found:sub(17, 32), token_of(found), session ~= '' and 1 or 0, permits_left(found) }
     end
   end
   local is_known = oldest == '' or (alone and holder == oldest) or (many and many.get(oldest)) or waits(oldest)

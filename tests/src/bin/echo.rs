@@ -52,6 +52,7 @@ impl Echo {
                     owner_id: vec![7; 16],
                     fencing_token: self.tokens.fetch_add(1, Ordering::Relaxed) + 1,
                     hold_count: 1,
+                    permits: 0,
                 }],
                 ..SessionGranted::default()
             })),

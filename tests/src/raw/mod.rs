@@ -28,8 +28,8 @@ use self::heart::Heart;
 pub use self::{
     candidate::{RawCandidate, Term, Told},
     modes::{
-        by, closing_for, each, exclusive, for_at_most, held_for_at_most, once_more, revised,
-        semaphore, several, shared, with_value,
+        at_least, by, closing_for, each, exclusive, for_at_most, held_for_at_most, once_more,
+        revised, semaphore, several, shared, with_value,
     },
     observer::{RawObserver, Seen},
     resumes::{Resumed, fresh_owner_id, resume_again, resume_hold, resume_wait},

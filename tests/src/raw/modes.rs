@@ -36,6 +36,14 @@ pub fn semaphore(name: &str, permits: u32, limit: u32) -> SessionAcquire {
     }
 }
 
+/// Returns the same, content with fewer permits.
+pub fn at_least(permits_at_least: u32, acquire: SessionAcquire) -> SessionAcquire {
+    SessionAcquire {
+        permits_at_least,
+        ..acquire
+    }
+}
+
 /// Returns the same with a revision of the limit.
 pub fn revised(limit_revision: u32, acquire: SessionAcquire) -> SessionAcquire {
     SessionAcquire {
@@ -60,6 +68,7 @@ pub fn each(locks: impl IntoIterator<Item = SessionAcquire>) -> SessionAcquire {
         permits: lock.permits,
         limit: lock.limit,
         limit_revision: lock.limit_revision,
+        permits_at_least: lock.permits_at_least,
     };
     SessionAcquire {
         locks: locks.into_iter().map(spec).collect(),

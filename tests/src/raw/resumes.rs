@@ -85,6 +85,7 @@ impl Resumed {
                 owner_id: lock.owner_id.clone(),
                 fencing_token: hold.fencing_token,
                 hold_count: hold.hold_count,
+                permits: lock.permits,
             };
             Some((lock.name.clone(), granted))
         });

@@ -51,6 +51,7 @@ async fn holds_without_permission_are_left_out_of_a_resume_and_left_alone() {
         // Nor is it believed that there was such a token.
         fencing_token: own.fencing_token + 3_600_000_000,
         hold_count: 1,
+        permits: 0,
     };
     let asked = vec![
         resume_hold(&held),
@@ -93,6 +94,7 @@ async fn a_session_opens_though_it_may_have_nothing_of_what_it_resumes() {
         owner_id: fresh_owner_id(),
         fencing_token: 7,
         hold_count: 1,
+        permits: 0,
     };
     let (mut session, resumed) = resume(&mine, vec![resume_hold(&lock)]).await;
     assert_eq!((resumed.resumed.len(), resumed.refused.len()), (0, 1));

@@ -10,7 +10,8 @@ use leasehold_proto::v1::{
     session_response::Response,
 };
 use leasehold_tests::raw::{
-    PROMPT, each, exclusive, fresh_owner_id, resume_hold, revised, semaphore, several, shared, wire,
+    PROMPT, at_least, each, exclusive, fresh_owner_id, resume_hold, revised, semaphore, several,
+    shared, wire,
 };
 use tonic::{Code, Status};
 use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
@@ -105,6 +106,14 @@ fn rpcs() -> Vec<Rpc> {
             }
         ),
         rpc!(
+            "Session acquire what is left of a semaphore",
+            Permission("acquire", LOCKS),
+            |caller| {
+                let acquire = at_least(1, semaphore("a/permits", 2, 2));
+                on_session(&caller, Request::Acquire(acquire)).await
+            }
+        ),
+        rpc!(
             "Session acquire several",
             Permission("acquire", EITHER),
             |caller| { on_session(&caller, Request::Acquire(several([NAME, "a/other"]))).await }
@@ -146,6 +155,7 @@ fn rpcs() -> Vec<Rpc> {
                 owner_id: fresh_owner_id(),
                 fencing_token: 7,
                 hold_count: 1,
+                permits: 0,
             };
             let open = SessionOpen {
                 ttl: wire(TTL),

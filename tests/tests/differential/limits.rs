@@ -31,6 +31,12 @@ fn permits(number: u32, limit: u32, revision: u32) -> Mode {
     Mode::Semaphore(permits.of_revision(revision))
 }
 
+/// Returns as many permits as are left, of a limit without a revision or with one.
+fn what_is_left(least: u32, most: u32, limit: u32, revision: u32) -> Mode {
+    let permits = Permits::new(most, limit).unwrap();
+    Mode::Semaphore(permits.of_revision(revision).or_at_least(least))
+}
+
 fn handed(executed: &Executed) -> Vec<OwnerId> {
     executed.handed.iter().map(|handed| handed.owner).collect()
 }
@@ -245,4 +251,131 @@ async fn holds_in_other_modes_have_no_permits_to_give_back() {
         assert_eq!(pair.run("here", reduce).await, Reply::Changed(false));
         limit(&mut pair).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_left_is_granted_told_and_found_again() {
+    for revision in [0, 3] {
+        let redis = RedisServer::start();
+        let mut pair = Pair::new(&redis, "left").await;
+        let asked = |least, most| what_is_left(least, most, 5, revision);
+        pair.run("here", acquire(0, permits(2, 5, revision))).await;
+        for granted in ["at once", "again"] {
+            let reply = pair.run("here", acquire(1, asked(2, 5))).await;
+            let three = matches!(
+                reply,
+                Reply::Granted {
+                    permits: Some(3),
+                    ..
+                }
+            );
+            assert!(three, "{granted}: {reply:?}");
+        }
+        // Each gets what those before it have left, at its own coordinator and elsewhere.
+        for (number, by, mode) in [
+            (2, "there", asked(1, 2)),
+            (3, "here", permits(1, 5, revision)),
+            (4, "there", asked(1, 4)),
+            (5, "here", asked(1, 1)),
+        ] {
+            pair.run(by, acquire(number, mode)).await;
+        }
+        limit(&mut pair).await;
+        pair.run("here", Op::Edges).await;
+        let released = pair.execute("here", release(0)).await;
+        let handed: Vec<_> = released
+            .handed
+            .iter()
+            .map(|h| (h.owner, h.permits.map(std::num::NonZeroU32::get)))
+            .collect();
+        assert_eq!(handed, [(owner(2), Some(2))]);
+        let released = pair.execute("here", release(1)).await;
+        let handed: Vec<_> = released
+            .handed
+            .iter()
+            .map(|h| (h.owner, h.permits.map(std::num::NonZeroU32::get)))
+            .collect();
+        assert_eq!(handed, [(owner(3), None), (owner(4), Some(2))]);
+        // Those who missed the message find the number with the grant.
+        let refreshed = pair.run("there", Op::Refresh { oldest: None }).await;
+        let Reply::Refreshed { current, .. } = refreshed else {
+            panic!("{refreshed:?}")
+        };
+        let current: Vec<_> = current.iter().map(|c| (c.owner, c.permits)).collect();
+        assert_eq!(current, [(owner(2), Some(2)), (owner(4), Some(2))]);
+        // A change of the hold leaves its number alone, and a resume tells it.
+        let next = owner(9);
+        let resumed = pair.run("there", resume(&[4], 9)).await;
+        let Reply::Resumed { mode, .. } = resumed else {
+            panic!("{resumed:?}")
+        };
+        assert_eq!(mode.permits_left_to_store(), Some(2));
+        let reduce = Op::Reduce {
+            owner: next,
+            permits: 1,
+        };
+        let reduced = pair.execute("there", reduce).await;
+        let handed: Vec<_> = reduced
+            .handed
+            .iter()
+            .map(|h| (h.owner, h.permits.map(std::num::NonZeroU32::get)))
+            .collect();
+        assert_eq!(handed, [(owner(5), Some(1))]);
+        limit(&mut pair).await;
+        // A place keeps what it asks for when it is resumed.
+        pair.run("here", acquire(6, asked(2, 5))).await;
+        pair.run("there", resume(&[6], 10)).await;
+        let released = pair.execute("here", release(2)).await;
+        let handed: Vec<_> = released
+            .handed
+            .iter()
+            .map(|h| (h.owner, h.permits.map(std::num::NonZeroU32::get)))
+            .collect();
+        assert_eq!(handed, [(owner(10), Some(2))]);
+        limit(&mut pair).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_left_is_left_of_the_limit_in_force() {
+    let redis = RedisServer::start();
+    let mut pair = Pair::new(&redis, "in force").await;
+    pair.run("here", acquire(0, permits(3, 5, 0))).await;
+    let raising = pair.run("here", acquire(1, what_is_left(2, 8, 8, 1))).await;
+    assert!(matches!(
+        raising,
+        Reply::Granted {
+            permits: Some(5),
+            ..
+        }
+    ));
+    pair.run("there", acquire(2, what_is_left(2, 5, 5, 0)))
+        .await;
+    pair.run("there", acquire(3, what_is_left(4, 5, 5, 0)))
+        .await;
+    pair.run("here", acquire(4, permits(1, 3, 2))).await;
+    pair.run("here", release(1)).await;
+    let released = pair.execute("here", release(0)).await;
+    assert_eq!(handed(&released), [owner(2)]);
+    limit(&mut pair).await;
+    // The one that needs more than the lowered limit is gone when it is the next.
+    let released = pair.execute("there", release(2)).await;
+    assert_eq!(handed(&released), [owner(4)]);
+    let again = pair
+        .run("there", acquire(3, what_is_left(4, 5, 5, 0)))
+        .await;
+    assert!(matches!(again, Reply::OtherLimit { .. }), "{again:?}");
+    let all = pair
+        .run("there", acquire(5, what_is_left(1, 8, 8, 0)))
+        .await;
+    assert!(
+        matches!(
+            all,
+            Reply::Granted {
+                permits: Some(2),
+                ..
+            }
+        ),
+        "{all:?}"
+    );
 }

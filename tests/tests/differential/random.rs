@@ -171,7 +171,12 @@ fn mode(random: &mut StdRng) -> Mode {
             };
             let number = *[1, 1, 1, 2, limit].choose(random).unwrap();
             let permits = Permits::new(number, limit).unwrap();
-            Mode::Semaphore(permits.of_revision(revision))
+            // Now and then what is left, which is nothing else if all that are asked for are needed.
+            let least = match random.random_range(0..4) {
+                0 => random.random_range(1..=number),
+                _ => 0,
+            };
+            Mode::Semaphore(permits.of_revision(revision).or_at_least(least))
         }
     }
 }

@@ -12,7 +12,7 @@ use leasehold_core::{
 };
 
 /// All that must have happened.
-const EVERYTHING: [&str; 83] = [
+const EVERYTHING: [&str; 87] = [
     "granted",
     "granted to share",
     "granted permits",
@@ -74,6 +74,10 @@ const EVERYTHING: [&str; 83] = [
     "handed on by a downgrade",
     "handed on by a reduce",
     "handed several at once",
+    "handed permits, their number left to the store",
+    "granted fewer permits than asked for",
+    "granted all permits, though fewer would do",
+    "permits found by a refresh, their number left to the store",
     "looked",
     "told: granted",
     "told: queued",
@@ -114,6 +118,15 @@ impl Seen {
             self.count("more taken than a lowered limit");
         }
         match &executed.reply {
+            Reply::Granted {
+                permits: Some(permits),
+                ..
+            } => self.count(match op {
+                Op::Acquire(acquire) if acquire.mode.permits() > *permits => {
+                    "granted fewer permits than asked for"
+                }
+                _ => "granted all permits, though fewer would do",
+            }),
             Reply::Granted { .. } => self.count(match op {
                 Op::Acquire(acquire) if acquire.mode == Mode::Shared => "granted to share",
                 Op::Acquire(acquire) if acquire.mode == Mode::Exclusive => "granted alone",
@@ -137,6 +150,9 @@ impl Seen {
             } if view.permits_taken > 0 || !view.holders.is_empty() => self.count("ghost"),
             Reply::Refreshed { current, .. } if !current.is_empty() && !is_exclusive(view) => {
                 self.count("fresh found by a refresh");
+                if current.iter().any(|current| current.permits.is_some()) {
+                    self.count("permits found by a refresh, their number left to the store");
+                }
             }
             Reply::Forced { former, .. } if former.len() > 1 => self.count("several forced"),
             Reply::Edges(edges) if edges.holders.len() > 1 => self.count("edges of several"),
@@ -156,6 +172,13 @@ impl Seen {
         });
         if executed.handed.len() > 1 {
             self.count("handed several at once");
+        }
+        if executed
+            .handed
+            .iter()
+            .any(|handed| handed.permits.is_some())
+        {
+            self.count("handed permits, their number left to the store");
         }
     }
 

@@ -6,7 +6,7 @@ use leasehold_core::{
     command::{Acquire, Caller, Command, Executed, One, Op, ReleaseRequest, Reply},
     id::{CoordinatorId, FencingToken, OwnerId, ReleaseRequestId},
     lock::LockState,
-    mode::Mode,
+    mode::{Mode, Permits},
     name::{LockName, MAX_REASON, ReleaseReason},
 };
 use leasehold_store::{Store, WakeUp};
@@ -82,6 +82,7 @@ async fn each_of_several_is_told_by_a_message_of_its_own() {
             name: LockName::parse("told").unwrap(),
             owner: owner(number),
             token: tokens[&owner(number)],
+            permits: None,
             of_session: true,
         };
         assert_eq!(told, granted);
@@ -106,7 +107,7 @@ async fn a_coordinator_is_told_which_of_its_holds_or_waits_an_operator_ended() {
     let name = LockName::parse("told").unwrap();
     let mut tokens = Vec::new();
     for number in 1..=2 {
-        let Reply::Granted { token } = run(&store, "watching", acquire(number, Mode::Shared))
+        let Reply::Granted { token, .. } = run(&store, "watching", acquire(number, Mode::Shared))
             .await
             .reply
         else {
@@ -162,7 +163,7 @@ async fn a_coordinator_is_told_which_of_its_holds_an_operator_asks_for() {
     let mut tokens = Vec::new();
     for (number, coordinator) in (1..).zip(["watching", "watching", "here"]) {
         match both(coordinator, acquire(number, Mode::Shared)).await {
-            Reply::Granted { token } => tokens.push(token),
+            Reply::Granted { token, .. } => tokens.push(token),
             other => panic!("{other:?}"),
         }
     }
@@ -256,4 +257,35 @@ async fn a_coordinator_is_told_of_what_another_one_resumed() {
     run(&store, "watching", resume(&[23], 33)).await;
     run(&store, "here", resume(&[33], 43)).await;
     assert_eq!(next(&mut wake_ups).await, resumed(33));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_coordinator_is_told_the_number_of_permits_that_was_left_to_the_store() {
+    let redis = RedisServer::start();
+    let (store, mut wake_ups) = listen(&redis).await;
+    let permits = Permits::new(1_000_000, 1_000_000).unwrap();
+    run(&store, "here", acquire(0, Mode::Semaphore(permits))).await;
+    let left = Mode::Semaphore(permits.or_at_least(1));
+    for unary in [false, true] {
+        let number = 1 + u16::from(unary);
+        let Op::Acquire(asked) = acquire(number, left) else {
+            panic!("it is an acquire")
+        };
+        let session = asked.session.filter(|_| !unary);
+        run(
+            &store,
+            "watching",
+            Op::Acquire(Acquire { session, ..asked }),
+        )
+        .await;
+        let handed = run(&store, "here", release(number - 1)).await.handed;
+        let granted = WakeUp::Granted {
+            name: LockName::parse("told").unwrap(),
+            owner: owner(number),
+            token: handed[0].token,
+            permits: Some(1_000_000),
+            of_session: !unary,
+        };
+        assert_eq!(next(&mut wake_ups).await, granted);
+    }
 }

@@ -2,9 +2,11 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use leasehold_proto::v1::{AcquireOutcome, AcquireRequest, LockMode, SessionAcquire};
+use leasehold_proto::v1::{
+    AcquireOutcome, AcquireRequest, LockMode, ReleaseRequest, SessionAcquire,
+};
 use leasehold_tests::raw::{
-    PROMPT, exclusive, for_at_most, once_more, revised, semaphore, several,
+    PROMPT, at_least, each, exclusive, for_at_most, once_more, revised, semaphore, several, shared,
 };
 use tonic::Code;
 use tonic_types::StatusExt;
@@ -358,6 +360,86 @@ async fn the_largest_semaphore_there_may_be() {
         let view = site.view(1, "most").await;
         assert_eq!((view.limit, view.permits_taken), (MOST, MOST - 1));
         session.close().await;
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_left_is_granted_at_once_in_turn_and_to_unary_callers() {
+    everywhere(async |site| {
+        let name = "left";
+        let left = |least, most| at_least(least, semaphore(name, most, 5));
+        let (mut first, mut second) = (site.session(0).await, site.session(1).await);
+        let two = first.take_one(semaphore(name, 2, 5)).await;
+        let three = second.take_one(left(3, 5)).await;
+        assert_eq!((two.permits, three.permits), (2, 3));
+        // It waits until what it needs is free, in its turn, and gets no more than there is.
+        let waits = first.wait_for(left(2, 4)).await;
+        let behind = second.wait_for(left(1, 5)).await;
+        let view = site.view(1, name).await;
+        let waiters = view.waiters.iter();
+        let waiters = waiters.map(|w| (w.permits, w.permits_at_least));
+        assert_eq!(waiters.collect::<Vec<_>>(), [(4, 2), (5, 1)]);
+        assert!(second.reduce(&three, 2).await);
+        assert_eq!(site.view(0, name).await.waiter_count, 2);
+        assert!(second.reduce(&three, 1).await);
+        let waited = first.granted_all(waits, LATE).await.remove(0);
+        assert_eq!(waited.permits, 2);
+        assert!(first.release(&two).await);
+        let last = second.granted_all(behind, LATE).await.remove(0);
+        assert_eq!(last.permits, 2);
+        assert_eq!(site.view(1, name).await.permits_taken, 5);
+
+        let asks = |wait| AcquireRequest {
+            name: name.to_owned(),
+            mode: LockMode::Semaphore.into(),
+            permits: 4,
+            limit: 5,
+            permits_at_least: 1,
+            wait: leasehold_tests::raw::wire(wait),
+            ..AcquireRequest::default()
+        };
+        let mut unary = site.unary(1);
+        let busy = unary.acquire(asks(Duration::ZERO)).await.unwrap();
+        let busy = busy.into_inner();
+        assert_eq!((busy.outcome(), busy.permits), (AcquireOutcome::Busy, 0));
+        let waiting = tokio::spawn(async move { unary.acquire(asks(LATE)).await });
+        site.seen(0, name, "a unary call waits", |view| view.waiter_count == 1)
+            .await;
+        assert!(second.release(&last).await);
+        let from_the_queue = waiting.await.unwrap().unwrap().into_inner();
+        assert!(first.release(&waited).await);
+        let mut unary = site.unary(0);
+        let at_once = unary.acquire(asks(Duration::ZERO)).await.unwrap();
+        for granted in [from_the_queue, at_once.into_inner()] {
+            assert_eq!(granted.permits, 2);
+            let request = ReleaseRequest {
+                name: name.to_owned(),
+                owner_id: granted.owner_id,
+            };
+            let released = unary.release(request).await.unwrap().into_inner();
+            assert!(released.released);
+        }
+        assert!(second.release(&three).await);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_left_of_several_is_said_of_each() {
+    everywhere(async |site| {
+        let (mut first, mut second) = (site.session(0).await, site.session(1).await);
+        let held = first.take_one(semaphore("each/b", 1, 4)).await;
+        let locks = second
+            .take(each([
+                at_least(1, semaphore("each/b", 4, 4)),
+                shared("each/a"),
+                semaphore("each/c", 2, 2),
+            ]))
+            .await;
+        let permits: Vec<u32> = locks.iter().map(|lock| lock.permits).collect();
+        assert_eq!(permits, [3, 0, 2]);
+        assert!(first.release(&held).await);
     })
     .await;
 }

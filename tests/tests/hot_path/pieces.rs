@@ -151,6 +151,7 @@ pub(crate) fn wire() -> Cost {
                 owner_id: vec![1; 16],
                 fencing_token: 1_700_000_000_000_000,
                 hold_count: 1,
+                permits: 0,
             }],
             valid_for: raw::wire(TTL),
             acked_heartbeat: 3,

@@ -196,6 +196,7 @@ async fn by_calls(
                     owner_id: granted.owner_id,
                     fencing_token: granted.fencing_token,
                     hold_count: 1,
+                    permits: 0,
                 })
             }),
             Order::Release(lock) => {

@@ -181,7 +181,7 @@ pub(crate) async fn run(store: &Store, op: Op) -> Executed {
 /// Its token.
 pub(crate) async fn take(store: &Store, acquire: Acquire) -> FencingToken {
     match run(store, Op::Acquire(acquire)).await.reply {
-        Reply::Granted { token } => token,
+        Reply::Granted { token, .. } => token,
         other => panic!("not granted: {other:?}"),
     }
 }

@@ -36,7 +36,7 @@ async fn granted(store: &Store, acquire: Acquire) -> FencingToken {
         }
     })
     .await;
-    let Reply::Granted { token } = granted else {
+    let Reply::Granted { token, .. } = granted else {
         panic!("not granted: {granted:?}")
     };
     token

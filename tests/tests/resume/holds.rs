@@ -9,12 +9,12 @@ use leasehold_proto::v1::{
 use leasehold_tests::{
     RawSession,
     raw::{
-        PROMPT, by, closing_for, connect, exclusive, once_more, resume_again, resume_hold,
-        semaphore, shared, with_value,
+        PROMPT, at_least, by, closing_for, connect, exclusive, once_more, resume_again,
+        resume_hold, resume_wait, semaphore, shared, with_value,
     },
 };
 
-use crate::site::{Site, TTL};
+use crate::site::{LATE, Site, TTL};
 
 const ACTOR: u64 = 7;
 
@@ -210,6 +210,47 @@ async fn holds_that_can_not_be_resumed_are_refused_with_the_reason() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_hold_of_permits_says_how_many_also_if_it_was_a_place_or_gave_some_back() {
+    const WAIT: u64 = 77;
+    let site = Site::new(2);
+    let name = "left";
+    let mut holder = site.session(0).await;
+    let held = holder.take_one(semaphore(name, 4, 5)).await;
+    let mut old = site.session(0).await;
+    let id = old.ask_for(at_least(2, semaphore(name, 5, 5))).await;
+    let ticket = old.ticket(id).await.ticket;
+    let resume = |at, what| {
+        let endpoint = site.endpoint(at);
+        async move { RawSession::resume(&endpoint, TTL, vec![what]).await }
+    };
+    let (mut new, resumed) = resume(1, resume_wait(name, &ticket, WAIT)).await;
+    assert_eq!((resumed.places().len(), resumed.resumed[0].permits), (1, 0));
+    // It still asks for what is left.
+    assert!(holder.reduce(&held, 2).await);
+    let granted = new.granted_all(WAIT, LATE).await.remove(0);
+    assert_eq!(granted.permits, 3);
+    let (mut new, resumed) = resume(0, resume_hold(&granted)).await;
+    let hold = resumed.only_hold();
+    assert_eq!(hold.permits, 3);
+    assert!(new.reduce(&hold, 1).await);
+    let (mut new, resumed) = resume(1, resume_hold(&hold)).await;
+    let hold = resumed.only_hold();
+    assert_eq!(hold.permits, 1);
+    assert!(new.release(&hold).await);
+
+    // A ticket whose turn has come is the hold, with what was left.
+    let id = new.ask_for(at_least(4, semaphore(name, 5, 5))).await;
+    let ticket = new.ticket(id).await.ticket;
+    assert!(holder.reduce(&held, 1).await);
+    assert_eq!(new.granted_all(id, LATE).await[0].permits, 4);
+    let (mut last, resumed) = resume(0, resume_wait(name, &ticket, WAIT)).await;
+    let hold = resumed.only_hold();
+    assert_eq!(hold.permits, 4);
+    assert!(last.release(&hold).await);
+    assert!(holder.release(&held).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_hold_of_the_unary_calls_becomes_a_sessions() {
     use leasehold_proto::v1::{
         AcquireRequest, RenewRequest, lock_service_client::LockServiceClient,
@@ -227,6 +268,7 @@ async fn a_hold_of_the_unary_calls_becomes_a_sessions() {
         owner_id: granted.owner_id.clone(),
         fencing_token: granted.fencing_token,
         hold_count: 1,
+        permits: 0,
     };
     let (mut session, resumed) =
         RawSession::resume(&site.endpoint(1), TTL, vec![resume_hold(&held)]).await;

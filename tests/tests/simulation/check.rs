@@ -11,7 +11,8 @@ use crate::{
 
 impl World {
     /// Fails if a guard says that it is held and the store says otherwise, or if it would go on to say so when the store lets it
-    /// expire: another one may have the lock at that moment.
+    /// expire: another one may have the lock at that moment. Fails too if it says that it has another number of permits, unless it
+    /// gave some back.
     pub(crate) fn check(&mut self) {
         let now = self.now;
         let mut live = Vec::new();
@@ -28,11 +29,12 @@ impl World {
                 // An operator took it: its guard learns of that within its TTL, on a clock that may be slow.
                 let forced = self.forced.get(&(name, guard.token().get()));
                 if forced.is_none_or(|at| at + client.ttl + client.ttl / 100 <= now) {
-                    live.push((number, name, guard.token().get(), until));
+                    live.push((number, name, guard.clone(), until));
                 }
             }
         }
-        for (number, name, token, until) in live {
+        for (number, name, guard, until) in live {
+            let token = guard.token().get();
             self.look_up(name);
             let text = NAMES[name];
             let (client, held) = (&self.clients[number].name, self.store.held(name));
@@ -52,6 +54,12 @@ impl World {
             assert!(
                 until <= hold.ends_at,
                 "at {now}, {client} believes until {until} that it holds {text}; the store lets that expire before: {hold:?}"
+            );
+            let permits = guard.permits().unwrap_or(0);
+            let has_kept = || self.kept.contains(&(text.to_owned(), guard.token()));
+            assert!(
+                hold.mode.permits() == permits || has_kept(),
+                "at {now}, {client} believes that it holds {permits} permits of {text}: {hold:?}"
             );
             // Others go on beside newer ones.
             let newest = &mut self.newest[name];

@@ -84,7 +84,8 @@ impl World {
     /// Takes in what came with a reply: each grant goes to the waiter that it is for.
     pub(crate) fn note(&mut self, by: Run, name: &LockName, stamped: &Stamped) {
         let coordinator = &mut self.coordinators[by.0];
-        if let Reply::Granted { token } | Reply::Resumed { token, .. } = stamped.executed.reply {
+        if let Reply::Granted { token, .. } | Reply::Resumed { token, .. } = stamped.executed.reply
+        {
             coordinator.learn(token);
         }
         let mut strangers = Vec::new();
@@ -93,8 +94,11 @@ impl World {
             if handed.coordinator != coordinator.id {
                 continue;
             }
-            let (token, sent_at) = (handed.token, stamped.sent_at);
-            let granted = RegistryEvent::Granted { token, sent_at };
+            let granted = RegistryEvent::Granted {
+                token: handed.token,
+                permits: handed.permits.map(std::num::NonZeroU32::get),
+                sent_at: stamped.sent_at,
+            };
             if !coordinator.registry.deliver(&handed.owner, granted)
                 && handed.of_session
                 && !coordinator.registry.knows(&handed.owner)

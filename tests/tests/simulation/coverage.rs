@@ -35,8 +35,12 @@ coverage! {
     grants_of_several: 2_300,
     /// Of these, those in a mode each, of which none can have been held before.
     grants_in_modes_each: 390,
+    /// Acquires that were granted fewer permits than they asked for at most.
+    grants_of_what_is_left: 72,
     /// Grants to a waiter by somebody else's command.
     hand_offs: 8_700,
+    /// Of these, those that left the number of permits to the store.
+    hand_offs_of_what_is_left: 530,
     /// Hand-offs to a waiter at another coordinator.
     hand_offs_elsewhere: 2_200,
     /// Wake-ups that were lost.
@@ -54,7 +58,7 @@ coverage! {
     /// Holds that a coordinator told its client were lost.
     losses: 2_400,
     /// Of these, those that were held for as long as they may be.
-    ended_by_bound: 140,
+    ended_by_bound: 97,
     /// Commands that granted permits of a semaphore whose limit has a revision.
     grants_of_a_revision: 750,
     /// Acquires that were refused because of the limit in force.

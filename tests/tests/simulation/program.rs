@@ -54,10 +54,16 @@ impl World {
             ),
             _ => (LIMIT, 0),
         };
-        let permits = u32::try_from(dice.between(1, 3)).unwrap();
+        let permits = u32::try_from(dice.between(1, 3)).unwrap().min(limit);
+        // Some ask for what is left, of all of them.
+        let (permits, permits_at_least) = match dice.below(4) {
+            0 => (limit, Some(u32::try_from(dice.between(1, 3)).unwrap())),
+            _ => (permits, None),
+        };
         Acquire {
             locks,
-            permits: permits.min(limit),
+            permits,
+            permits_at_least,
             limit,
             limit_revision,
             wait: match dice.below(4) {
@@ -112,7 +118,11 @@ impl World {
         };
         let at = self.dice.index(it.guards.len());
         match self.dice.below(13) {
-            12 if asks => it.machine.keep(clock, &it.guards[at], 1),
+            12 if asks => {
+                let guard = &it.guards[at];
+                self.kept.insert((guard.name().to_owned(), guard.token()));
+                it.machine.keep(clock, guard, 1);
+            }
             11 if asks => it.machine.downgrade(clock, &it.guards[at]),
             10 if asks => it.machine.set_value(clock, &it.guards[at], vec![1]),
             number if number < releases => {

@@ -261,7 +261,10 @@ impl World {
         let handed = executed.handed.iter();
         let mut granted: Vec<_> = handed.map(|handed| (handed.token, handed.owner)).collect();
         match (&executed.reply, &command.op) {
-            (Reply::Granted { token }, Op::Acquire(acquire)) => {
+            (Reply::Granted { token, permits }, Op::Acquire(acquire)) => {
+                let asked = acquire.mode.permits();
+                let is_less = permits.is_some_and(|permits| permits < asked);
+                self.seen.grants_of_what_is_left += u64::from(is_less);
                 granted.push((*token, acquire.owner));
             }
             (Reply::Resumed { token, .. }, Op::Resume(resume)) => {
@@ -308,9 +311,11 @@ impl World {
         let (by, name) = (&command.caller.coordinator, &command.name);
         for handed in &executed.handed {
             self.seen.hand_offs += 1;
+            self.seen.hand_offs_of_what_is_left += u64::from(handed.permits.is_some());
             let Handed {
                 owner,
                 token,
+                permits,
                 coordinator,
                 of_session,
             } = handed.clone();
@@ -320,6 +325,7 @@ impl World {
                     name: name.clone(),
                     owner,
                     token,
+                    permits: permits.map(std::num::NonZeroU32::get),
                     of_session,
                 };
                 self.wake_up(|id| *id == coordinator, wake_up);

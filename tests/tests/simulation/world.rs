@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use leasehold_client::FencingToken;
 use leasehold_core::{
     deadlock::Pass,
     id::OwnerId,
@@ -75,6 +76,8 @@ pub(crate) struct World {
     pub(crate) opened: u64,
     started: u64,
     pub(crate) seen: Coverage,
+    /// Holds of which a client gave permits back.
+    pub(crate) kept: BTreeSet<(String, FencingToken)>,
     /// Holds that an operator took, and when.
     pub(crate) forced: BTreeMap<(usize, i64), u64>,
     /// Clients and tokens of the holds that operators have asked to be released, by the reasons.
@@ -123,6 +126,7 @@ impl World {
             opened: 0,
             started: 0,
             seen: Coverage::default(),
+            kept: BTreeSet::new(),
             forced: BTreeMap::new(),
             asked: BTreeMap::new(),
             newest: [0; NAMES.len()],

@@ -133,6 +133,18 @@ async fn a_lock_is_granted_waited_for_handed_on_changed_and_taken_away() {
         assert_eq!((kept.fencing_token, kept.permits), (many.fencing_token, 1));
         let waited = second.granted_all(waits, raw::PROMPT).await.remove(0);
         assert_eq!(watch.told(Granted).await.holder_count, 2);
+        let waits = first
+            .wait_for(raw::at_least(1, semaphore("w/permits", 2, 3)))
+            .await;
+        let waiter = watch.told(Queued).await.waiter.unwrap();
+        assert_eq!((waiter.permits, waiter.permits_at_least), (2, 1));
+        assert!(second.reduce(&waited, 1).await);
+        watch.told(PermitsReduced).await;
+        let left = first.granted_all(waits, raw::PROMPT).await.remove(0);
+        let event = watch.told(Granted).await;
+        assert_eq!((event.holder.unwrap().permits, left.permits), (1, 1));
+        assert!(first.release(&left).await);
+        watch.told(Released).await;
         // Twice is as good as once.
         assert!(first.reduce(&many, 2).await);
         for (session, lock) in [(&mut first, &many), (&mut second, &waited)] {

@@ -9,6 +9,7 @@ use std::{
 };
 
 use anyhow::anyhow;
+use leasehold_client::LockWatch;
 use rustix::{
     io::Errno,
     process::{Pid, Signal, WaitId, WaitIdOptions, getpid, getppid, kill_process_group, waitid},
@@ -37,6 +38,8 @@ const HAS_PARENT_DEATH_SIGNAL: bool = cfg!(all(target_os = "linux", not(leasehol
 const NAME: &str = "LEASEHOLD_LOCK_NAME";
 const TOKEN: &str = "LEASEHOLD_FENCING_TOKEN";
 const LOCKS: &str = "LEASEHOLD_LOCKS";
+/// Variable of the command with the number of permits that it has of a semaphore.
+const PERMITS: &str = "LEASEHOLD_PERMITS";
 /// Variable of the command with the election that it leads.
 const ELECTION: &str = "LEASEHOLD_ELECTION";
 
@@ -121,6 +124,10 @@ fn tell(command: &mut Command, order: &Order<'_>, watch: &Watch) {
     } else {
         command.env_remove(NAME).env_remove(TOKEN);
     }
+    match locks.iter().find_map(LockWatch::permits) {
+        Some(permits) => command.env(PERMITS, permits.to_string()),
+        None => command.env_remove(PERMITS),
+    };
     match order.election {
         Some(election) => command.env(ELECTION, election),
         None => command.env_remove(ELECTION),

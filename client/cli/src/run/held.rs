@@ -32,7 +32,10 @@ pub(super) async fn acquire(
         let semaphore = client
             .semaphore(name.as_str(), limit)
             .limit_revision(options.limit_revision);
-        let request = semaphore.permits(options.permits);
+        let request = match options.permits_at_least {
+            Some(least) => semaphore.permits_between(least..=options.permits),
+            None => semaphore.permits(options.permits),
+        };
         with_options(request, options, wait).await?.into_guard()
     } else {
         let mut request = client.lock(name.as_str());

@@ -12,8 +12,9 @@ them is lost.
 
 The environment of the command has the lock's name in LEASEHOLD_LOCK_NAME and its fencing token in
 LEASEHOLD_FENCING_TOKEN; with several names, neither is set. LEASEHOLD_LOCKS is always set: a JSON
-object with the token of each name, such as {\"account/7\":41,\"account/9\":17}. TRACEPARENT is that
-of `leasehold run`, or that of --traceparent.
+object with the token of each name, such as {\"account/7\":41,\"account/9\":17}. With --semaphore,
+LEASEHOLD_PERMITS is the number of permits held. TRACEPARENT is that of `leasehold run`, or that of
+--traceparent.
 
 Pass the token to the resource that the lock protects, which refuses smaller ones. (With --shared
 and --semaphore, several clients hold the lock at a time, each with its own token: refuse only
@@ -61,6 +62,7 @@ Examples:
   leasehold run --shared catalogue -- ./export.sh      beside other exports, never beside an import
   leasehold run catalogue -- ./import.sh
   leasehold run --semaphore 3 gpu -- ./train.sh        three at a time
+  leasehold run --semaphore 8 --permits 8 --permits-at-least 2 gpu -- ./train.sh    with what is left
   leasehold run --with-shared config account/7 -- ./debit.sh    reads one, writes the other
   leasehold run --on-request TERM batch -- ./batch.sh  ends when an operator asks for the lock
 
@@ -90,9 +92,14 @@ pub(crate) struct RunOptions {
     #[arg(long, value_name = "LIMIT", conflicts_with = "shared", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) semaphore: Option<u32>,
 
-    /// Number of the semaphore's permits to hold: 1 to the limit
+    /// Number of the semaphore's permits to hold: 1 to the limit. At most, with --permits-at-least
     #[arg(long, value_name = "NUMBER", requires = "semaphore", conflicts_with = "shared", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) permits: u32,
+
+    /// Accept fewer permits, at least this many: 1 to --permits. Holds as many as are free when its turn comes;
+    /// LEASEHOLD_PERMITS says how many [default: all of --permits]
+    #[arg(long, value_name = "NUMBER", requires = "semaphore", conflicts_with = "shared", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) permits_at_least: Option<u32>,
 
     /// Revision of the limit: 0 to 4294967295. A greater one than that in force replaces the limit at once, also while
     /// permits are held; users with a smaller one follow
@@ -142,7 +149,14 @@ impl RunOptions {
     /// Returns the locks, each with its mode.
     pub(super) fn locks(&self) -> Vec<LockSpec> {
         let named = self.names.iter().map(|name| match self.semaphore {
-            Some(limit) => LockSpec::permits(name.as_str(), self.permits, limit),
+            Some(limit) => {
+                let permits = LockSpec::permits(name.as_str(), self.permits, limit)
+                    .limit_revision(self.limit_revision);
+                match self.permits_at_least {
+                    Some(least) => permits.permits_at_least(least),
+                    None => permits,
+                }
+            }
             None if self.shared => LockSpec::shared(name.as_str()),
             None => LockSpec::exclusive(name.as_str()),
         });
@@ -158,6 +172,12 @@ impl RunOptions {
         if self.permits > limit {
             return Err(format!(
                 "--permits is {}, which is more than the --semaphore limit of {limit}",
+                self.permits
+            ));
+        }
+        if let Some(least) = self.permits_at_least.filter(|least| *least > self.permits) {
+            return Err(format!(
+                "--permits-at-least is {least}, which is more than --permits, {}",
                 self.permits
             ));
         }

@@ -129,6 +129,7 @@ document!(waiter: Waiter {
     "position": Wide(waiter.position),
     "mode": waiter.mode.map(mode),
     "permits": waiter.permits,
+    "permitsAtLeast": waiter.permits_at_least,
     "actor": waiter.actor.map(Wide),
     "number": waiter.number.map(Wide),
 });

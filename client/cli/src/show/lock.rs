@@ -200,7 +200,10 @@ fn wants(waiter: &Waiter, limit: u32) -> String {
     match waiter.mode {
         Some(LockMode::Semaphore) => {
             let permits = waiter.permits.unwrap_or_default();
-            format!("{permits} of {limit} permits")
+            match waiter.permits_at_least {
+                Some(least) => format!("{least} to {permits} of {limit} permits"),
+                None => format!("{permits} of {limit} permits"),
+            }
         }
         mode => mode.unwrap_or(LockMode::Exclusive).to_string(),
     }

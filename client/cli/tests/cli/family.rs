@@ -85,6 +85,44 @@ async fn a_semaphore_lets_two_of_three_in_and_one_who_wants_it_all_waits_for_bot
 }
 
 #[tokio::test]
+async fn a_command_is_told_how_many_permits_are_left_for_it() {
+    let coordinator = Coordinator::in_process();
+    let endpoint = coordinator.endpoint();
+    let client = Client::connect(&endpoint).await.unwrap();
+    let _held = client.semaphore("a", 5).permits(3).await.unwrap();
+    let told = |options: &[&str]| {
+        let command = ["--", "sh", "-c", "echo permits: $LEASEHOLD_PERMITS"];
+        let args = [&["run", "a", "--wait", "0"], options, &command].concat();
+        let ran = output(&endpoint, &args);
+        (ran.status.code(), stdout(&ran))
+    };
+    let all = ["--semaphore", "5", "--permits", "5"];
+    assert_eq!(told(&all), (Some(75), String::new()));
+    for (least, code, permits) in [
+        ("1", 0, "permits: 2\n"),
+        ("2", 0, "permits: 2\n"),
+        ("3", 75, ""),
+    ] {
+        let left = [&all[..], &["--permits-at-least", least]].concat();
+        assert_eq!(told(&left), (Some(code), permits.to_owned()));
+        let beside = [&left[..], &["--with-shared", "b"]].concat();
+        assert_eq!(told(&beside), (Some(code), permits.to_owned()));
+    }
+    let one = ["--semaphore", "5"];
+    assert_eq!(told(&one), (Some(0), "permits: 1\n".to_owned()));
+    // A lock has none, whatever a `run` around this one has.
+    let alone = [
+        "run",
+        "b",
+        "--",
+        "sh",
+        "-c",
+        "echo ${LEASEHOLD_PERMITS-none}",
+    ];
+    assert_eq!(stdout(&output(&endpoint, &alone)), "none\n");
+}
+
+#[tokio::test]
 async fn another_limit_is_refused_with_the_one_in_force() {
     let coordinator = Coordinator::in_process();
     let endpoint = coordinator.endpoint();

@@ -87,6 +87,7 @@ fn grant_bounded(session: &mut Session, now: u64, ends_in: u64) {
         owner_id: vec![1],
         fencing_token: 7,
         hold_count: 1,
+        permits: 0,
     };
     let bounded = v1::BoundedLock {
         owner_id: vec![1],
@@ -139,6 +140,7 @@ fn deadlines_of_a_bound_stay_or_come_closer_when_another_stream_resumes_the_hold
                 hold_count: 1,
             })),
             ends_in: told.and_then(wire_ms),
+            permits: 0,
         };
         let opened = v1::SessionOpened {
             ttl: wire_ms(TTL),

@@ -138,6 +138,7 @@ fn one_of_several_names_is_lost_alone() {
 fn everything_that_was_asked_is_asked_again_on_the_next_stream() {
     let permits = Mode::Semaphore {
         permits: 2,
+        at_least: Some(1),
         limit: 5,
         revision: 9,
     };
@@ -155,7 +156,10 @@ fn everything_that_was_asked_is_asked_again_on_the_next_stream() {
     let specs = [
         LockSpec::exclusive("lock4"),
         LockSpec::shared("lock5"),
-        LockSpec::permits("lock6", 2, 5).limit_revision(9),
+        LockSpec::permits("lock6", 2, 5)
+            .limit_revision(9)
+            .permits_at_least(2),
+        LockSpec::permits("lock7", 1, 1),
     ];
     let each = AcquireSpec::new(Locks::All(specs.into()));
     let mut session = Session::open_at(0);
@@ -179,6 +183,7 @@ fn everything_that_was_asked_is_asked_again_on_the_next_stream() {
             max_hold: wire_ms(60_000),
             limit_revision: 9,
             locks: Vec::new(),
+            permits_at_least: 1,
         }
     );
     assert_eq!(
@@ -197,6 +202,7 @@ fn everything_that_was_asked_is_asked_again_on_the_next_stream() {
         permits,
         limit,
         limit_revision,
+        permits_at_least: if limit > 1 { permits } else { 0 },
     };
     assert_eq!(
         first[2],
@@ -206,6 +212,7 @@ fn everything_that_was_asked_is_asked_again_on_the_next_stream() {
                 lock("lock4", v1::LockMode::Exclusive, 0, 0, 0),
                 lock("lock5", v1::LockMode::Shared, 0, 0, 0),
                 lock("lock6", v1::LockMode::Semaphore, 2, 5, 9),
+                lock("lock7", v1::LockMode::Semaphore, 1, 1, 0),
             ],
             ..Default::default()
         }
@@ -336,4 +343,41 @@ fn a_return_of_permits_is_confirmed_or_finds_the_hold_lost() {
         [Seen::HoldFailed(71, "lost")]
     );
     assert_eq!(session.held(5, 0), Err(LostReason::Unknown));
+}
+
+#[test]
+fn a_guard_says_how_many_permits_it_was_granted() {
+    let between = Mode::Semaphore {
+        permits: 5,
+        at_least: Some(2),
+        limit: 8,
+        revision: 0,
+    };
+    // A coordinator that knows of no choice grants all of them, and names no number.
+    for (mode, told, has) in [
+        (between, 3, Some(3)),
+        (between, 0, Some(5)),
+        (Mode::Exclusive, 0, None),
+    ] {
+        let mut session = Session::open_at(0);
+        session
+            .machine
+            .acquire(at(0), 1, in_mode(mode, exclusive(&[1])), 1);
+        session.seen();
+        let lock = v1::GrantedLock {
+            name: "lock1".into(),
+            owner_id: vec![1],
+            fencing_token: 7,
+            hold_count: 1,
+            permits: told,
+        };
+        let granted = v1::SessionGranted {
+            locks: vec![lock],
+            valid_for: wire_ms(9_900),
+            ..Default::default()
+        };
+        let seen = session.message(1, 2, Response::Granted(granted));
+        assert_eq!(seen, [Seen::Acquired(1)]);
+        assert_eq!(session.lease(0).permits, has);
+    }
 }

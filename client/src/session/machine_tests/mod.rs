@@ -179,6 +179,7 @@ impl Session {
                     owner_id: vec![*owner],
                     fencing_token: 7,
                     hold_count: *hold_count,
+                    permits: 0,
                 })
                 .collect(),
             valid_for: wire_ms(9_900),
@@ -368,6 +369,7 @@ fn opened_in_place(next_owner_id: &[u8]) -> Response {
         owner_id: next_owner_id.to_vec(),
         what: Some(v1::resumed_lock::What::Position(1)),
         ends_in: None,
+        permits: 0,
     };
     Response::Opened(v1::SessionOpened {
         resumed: vec![place],

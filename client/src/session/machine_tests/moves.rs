@@ -69,6 +69,7 @@ pub(super) fn opened(resumed: &[&[u8]]) -> Response {
             hold_count: 1,
         })),
         ends_in: None,
+        permits: 0,
     });
     Response::Opened(v1::SessionOpened {
         ttl: wire_ms(TTL),

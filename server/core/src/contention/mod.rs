@@ -33,6 +33,9 @@ use crate::{
 /// Added to an expiry, which the store gives in whole milliseconds, so that a refresh finds it past.
 const EXPIRY_SLACK: Duration = Duration::from_millis(2);
 
+/// Token of a grant, and its number of permits if the acquire left that to the store.
+type Granted = (FencingToken, Option<u32>);
+
 /// A command that was sent.
 #[derive(Debug)]
 struct Sent {
@@ -47,7 +50,7 @@ enum Purpose {
     /// Asks who holds the lock, and whether the oldest waiter is in the queue.
     Refresh,
     /// Makes a hand-off from elsewhere last for its TTL.
-    Confirm(Arc<Acquire>, FencingToken),
+    Confirm(Arc<Acquire>, Granted),
     /// Has a waiter join the queue again.
     Join(Arc<Acquire>),
 }
@@ -60,7 +63,7 @@ pub struct ContendedNames {
     due: BTreeSet<(Moment, LockName)>,
     sent: HashMap<CommandId, Sent>,
     /// Grants to waiters that are registered, and announced soon.
-    early: HashMap<OwnerId, FencingToken>,
+    early: HashMap<OwnerId, Granted>,
     outputs: VecDeque<Output>,
     /// The last number of a waiter, refresh or command.
     last: u64,
@@ -144,8 +147,8 @@ impl ContendedNames {
             Contended::new(due)
         });
         contended.join(number, Arc::clone(&acquire));
-        if let Some(token) = self.early.remove(&acquire.owner) {
-            self.confirm(name, acquire, token, None);
+        if let Some(granted) = self.early.remove(&acquire.owner) {
+            self.confirm(name, acquire, granted, None);
         } else if let Some(expires_in) = expires_in {
             self.schedule(&name, expires_in + EXPIRY_SLACK, context);
         }
@@ -185,14 +188,15 @@ impl ContendedNames {
                 name,
                 owner,
                 token,
+                permits,
                 of_session,
             } => {
                 // A message that comes late or twice tells of a waiter that has been seen to.
                 if context.owners.waits(&owner) {
                     match self.waiter(&name, &owner) {
-                        Some(acquire) => self.confirm(name, acquire, token, None),
+                        Some(acquire) => self.confirm(name, acquire, (token, permits), None),
                         None => {
-                            self.early.insert(owner, token);
+                            self.early.insert(owner, (token, permits));
                         }
                     }
                 } else if of_session && !context.owners.knows(&owner) {
@@ -219,8 +223,8 @@ impl ContendedNames {
         } = sent;
         match purpose {
             Purpose::Refresh => self.on_refreshed(&name, refresh, result, context),
-            Purpose::Confirm(acquire, token) => {
-                self.on_confirmed(&name, refresh, acquire, token, result, context);
+            Purpose::Confirm(acquire, granted) => {
+                self.on_confirmed(&name, refresh, (acquire, granted), result, context);
             }
             Purpose::Join(acquire) => self.on_joined(&name, &acquire, result, context),
         }
@@ -264,14 +268,14 @@ impl ContendedNames {
         for Current {
             owner,
             token,
+            permits,
             of_session,
-            ..
         } in current
         {
             if context.owners.waits(&owner)
                 && let Some(acquire) = self.waiter(name, &owner)
             {
-                self.confirm(name.clone(), acquire, token, refresh);
+                self.confirm(name.clone(), acquire, (token, permits), refresh);
             } else if of_session && !context.owners.knows(&owner) {
                 self.outputs.push_back(Output::Discard(name.clone(), owner));
             }
@@ -290,15 +294,14 @@ impl ContendedNames {
         &mut self,
         name: &LockName,
         refresh: Option<u64>,
-        acquire: Arc<Acquire>,
-        token: FencingToken,
+        (acquire, (token, permits)): (Arc<Acquire>, Granted),
         result: Result<Stamped, StoreError>,
         context: Context<'_>,
     ) {
         let owner = acquire.owner;
         match result {
             Ok(Stamped { executed, sent_at }) => match executed.reply {
-                Reply::Renewed => self.end(name, owner, RegistryEvent::Granted { token, sent_at }),
+                Reply::Renewed => self.granted(name, owner, (token, permits), sent_at),
                 Reply::Lost(Loss::Resumed) => self.end(name, owner, RegistryEvent::Moved),
                 // It has run out already.
                 _ if context.owners.waits(&owner) => self.join_again(name, acquire, refresh),
@@ -326,8 +329,8 @@ impl ContendedNames {
         let owner = acquire.owner;
         match result {
             Ok(Stamped { executed, sent_at }) => match executed.reply {
-                Reply::Granted { token } => {
-                    self.end(name, owner, RegistryEvent::Granted { token, sent_at });
+                Reply::Granted { token, permits } => {
+                    self.granted(name, owner, (token, permits), sent_at);
                 }
                 Reply::Lost(Loss::Resumed) => return self.end(name, owner, RegistryEvent::Moved),
                 Reply::Lost(Loss::Forced) => {
@@ -378,11 +381,11 @@ impl ContendedNames {
         &mut self,
         name: LockName,
         acquire: Arc<Acquire>,
-        token: FencingToken,
+        granted: Granted,
         refresh: Option<u64>,
     ) {
         let (owner, ttl) = (acquire.owner, acquire.ttl);
-        let purpose = Purpose::Confirm(acquire, token);
+        let purpose = Purpose::Confirm(acquire, granted);
         self.send(name, refresh, purpose, Op::Renew { owner, ttl });
     }
 
@@ -406,6 +409,22 @@ impl ContendedNames {
         };
         self.sent.insert(id, sent);
         self.outputs.push_back(Output::Store { id, name, op });
+    }
+
+    /// Tells a waiter of its grant.
+    fn granted(
+        &mut self,
+        name: &LockName,
+        owner: OwnerId,
+        (token, permits): Granted,
+        sent_at: Moment,
+    ) {
+        let granted = RegistryEvent::Granted {
+            token,
+            permits,
+            sent_at,
+        };
+        self.end(name, owner, granted);
     }
 
     /// Tells a waiter of the end of its wait. It is announced until it says so itself, but waits no more from here on.

@@ -91,10 +91,10 @@ impl Capacity {
         }
     }
 
-    /// Returns whether a waiter at the head of the queue can go on. One for more permits than the limit does, because the store
+    /// Returns whether a waiter at the head of the queue can go on. One that needs more permits than the limit does, because the store
     /// removes it from the queue.
     pub(super) fn fits(self, mode: Mode) -> bool {
-        if self.limit > 0 && mode.permits() > self.limit {
+        if self.limit > 0 && mode.permits_needed() > self.limit {
             return self.exclusive == 0;
         }
         let taken = match self {

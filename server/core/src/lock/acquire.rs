@@ -29,8 +29,8 @@ impl LockState {
         }
         let mut handed_on = self.hand_on(step);
         // It waited, and was the next.
-        if let Some(token) = handed_on.take(&acquire.owner) {
-            return (Reply::Granted { token }, handed_on);
+        if let Some(granted) = handed_on.take(&acquire.owner) {
+            return (granted, handed_on);
         }
         if self.queue.next(step.now).is_some() || !self.holders.taken().fits(acquire.mode) {
             let holder = self.first_holder(step.now);
@@ -39,8 +39,8 @@ impl LockState {
         // It may wait at a coordinator that counts as dead; no owner id both holds and waits.
         self.queue.leave(&acquire.owner);
         let here = step.caller.coordinator.clone();
-        let token = self.grant(step, acquire, &here, limit, None);
-        (Reply::Granted { token }, handed_on)
+        let (token, permits) = self.grant(step, acquire, &here, limit, None);
+        (Reply::Granted { token, permits }, handed_on)
     }
 
     /// Answers an acquire that is sent again because its reply was lost: the grant stands, and never ends sooner by it, because
@@ -55,11 +55,14 @@ impl LockState {
         hold.coordinator = step.caller.coordinator.clone();
         hold.confirmed = true;
         hold.fresh = false;
-        let token = hold.token;
+        let granted = Reply::Granted {
+            token: hold.token,
+            permits: hold.mode.permits_left_to_store(),
+        };
         let ends_at = step.now.after(acquire.ttl + acquire.lock_delay);
         let ends_at = ends_at.max(hold.ends_at);
         self.holders.extend(&acquire.owner, ends_at);
-        Some(Reply::Granted { token })
+        Some(granted)
     }
 
     fn acquire_or_wait(
@@ -71,14 +74,14 @@ impl LockState {
         let here = &step.caller.coordinator;
         if self.queue.is_empty() && self.holders.taken().fits(acquire.mode) {
             let here = here.clone();
-            let token = self.grant(step, acquire, &here, limit, None);
-            return alone(Reply::Granted { token });
+            let (token, permits) = self.grant(step, acquire, &here, limit, None);
+            return alone(Reply::Granted { token, permits });
         }
         let is_new = !self.queue.contains(&acquire.owner);
         self.queue.join(acquire, here, limit, step.now);
         let mut handed_on = self.hand_on(step);
-        if let Some(token) = handed_on.take(&acquire.owner) {
-            return (Reply::Granted { token }, handed_on);
+        if let Some(granted) = handed_on.take(&acquire.owner) {
+            return (granted, handed_on);
         }
         let position = self.queue.position(&acquire.owner).unwrap_or(0);
         if is_new && let Some(waiter) = self.queue.get(&acquire.owner) {

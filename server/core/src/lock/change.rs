@@ -119,6 +119,7 @@ impl LockState {
             .map(|hold| Current {
                 owner: hold.owner,
                 token: hold.token,
+                permits: hold.mode.permits_left_to_store(),
                 of_session: hold.session.is_some(),
             })
             .collect();

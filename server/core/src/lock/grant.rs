@@ -1,5 +1,7 @@
 //! Grants: hand-off to the next waiters, and minting of fencing tokens.
 
+use std::num::NonZeroU32;
+
 use super::{
     LockState, TokenRecord,
     step::{HandedOn, Step},
@@ -17,14 +19,15 @@ impl LockState {
     /// Grants the lock to the next living waiters, one after the other, as long as the next one fits. A grant to another
     /// coordinator's waiter lasts only for the claim time, until that coordinator confirms it.
     ///
-    /// A waiter for more permits than the limit in force leaves the queue when it is the next, so that it blocks nobody: its
+    /// A waiter that needs more permits than the limit in force leaves the queue when it is the next, so that it blocks nobody: its
     /// coordinator's next refresh says so, the coordinator asks again, and is refused.
     pub(super) fn hand_on(&mut self, step: &mut Step<'_>) -> HandedOn {
         let mut handed_on = HandedOn::default();
         let mut dropped = 0;
         while let Some(next) = self.queue.next(step.now) {
             let limit = self.limit();
-            let fits_never = limit.is_some_and(|limit| next.acquire.mode.permits() > limit.number);
+            let needed = next.acquire.mode.permits_needed();
+            let fits_never = limit.is_some_and(|limit| needed > limit.number);
             let fits = fits_never || self.holders.taken().fits(next.acquire.mode);
             if !fits || matches!(self.holders.taken(), Taken::All) {
                 break;
@@ -48,10 +51,12 @@ impl LockState {
                 ..
             } = next.clone();
             self.queue.leave(&acquire.owner);
-            let token = self.grant(step, &acquire, &coordinator, limit, Some(predecessors));
+            let (token, permits) =
+                self.grant(step, &acquire, &coordinator, limit, Some(predecessors));
             handed_on.to.push(Handed {
                 owner: acquire.owner,
                 token,
+                permits: permits.and_then(NonZeroU32::new),
                 coordinator,
                 of_session: acquire.session.is_some(),
             });
@@ -60,7 +65,7 @@ impl LockState {
     }
 
     /// Grants the lock to an acquire that fits, or to a waiter with these predecessors. `limit` is the one in force, if it takes
-    /// permits.
+    /// permits. Returns the token, and the number of permits if the acquire left it to the store.
     pub(super) fn grant(
         &mut self,
         step: &mut Step<'_>,
@@ -68,8 +73,14 @@ impl LockState {
         coordinator: &CoordinatorId,
         limit: Option<Limit>,
         waiter: Option<Predecessors>,
-    ) -> FencingToken {
+    ) -> (FencingToken, Option<u32>) {
         let token = self.mint(step);
+        let mode = match (acquire.mode, limit) {
+            (Mode::Semaphore(permits), Some(limit)) => {
+                Mode::Semaphore(permits.granted(limit, self.holders.permits_taken()))
+            }
+            (mode, _) => mode,
+        };
         let confirmed = *coordinator == step.caller.coordinator;
         let lasts = if confirmed {
             acquire.ttl + acquire.lock_delay
@@ -83,10 +94,7 @@ impl LockState {
             predecessors: waiter.unwrap_or_default(),
             actor: acquire.actor,
             client_name: acquire.client_name.clone(),
-            mode: match (acquire.mode, limit) {
-                (Mode::Semaphore(permits), Some(limit)) => Mode::Semaphore(permits.of_limit(limit)),
-                (mode, _) => mode,
-            },
+            mode,
             count: 1,
             coordinator: coordinator.clone(),
             token,
@@ -102,7 +110,7 @@ impl LockState {
             step.tell(|| Change::Granted(seen));
         }
         self.holders.add(hold);
-        token
+        (token, mode.permits_left_to_store())
     }
 
     pub(super) fn mint(&mut self, step: &Step<'_>) -> FencingToken {

@@ -12,8 +12,8 @@ impl LockState {
     ///
     /// # Errors
     ///
-    /// Returns the refusal of an acquire that names another limit of the same revision, or more permits than the limit in force
-    /// has. Nothing is changed then.
+    /// Returns the refusal of an acquire that names another limit of the same revision, or needs more permits than the limit in
+    /// force has. Nothing is changed then.
     pub(super) fn settle_limit(
         &mut self,
         step: &mut Step<'_>,
@@ -32,7 +32,7 @@ impl LockState {
             }
             _ => asked,
         };
-        if permits.number() > limit.number {
+        if acquire.mode.permits_needed() > limit.number {
             return Err(Reply::OtherLimit { limit });
         }
         if limit.revision > 0 {

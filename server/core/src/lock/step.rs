@@ -1,11 +1,11 @@
 //! One operation as it is carried out: its caller, its time, and the events it causes.
 
-use std::time::Duration;
+use std::{num::NonZeroU32, time::Duration};
 
 use crate::{
     command::{Caller, Handed, Reply},
     hold::Hold,
-    id::{FencingToken, OwnerId},
+    id::OwnerId,
     time::StoreTime,
     view::HoldView,
     watch::{Change, Telling},
@@ -50,9 +50,11 @@ pub(super) struct HandedOn {
 
 impl HandedOn {
     /// Takes out the grant to the caller itself, which the answer reports.
-    pub(super) fn take(&mut self, owner: &OwnerId) -> Option<FencingToken> {
+    pub(super) fn take(&mut self, owner: &OwnerId) -> Option<Reply> {
         let mine = self.to.iter().position(|handed| handed.owner == *owner)?;
-        Some(self.to.remove(mine).token)
+        let Handed { token, permits, .. } = self.to.remove(mine);
+        let permits = permits.map(NonZeroU32::get);
+        Some(Reply::Granted { token, permits })
     }
 }
 

@@ -19,7 +19,6 @@ use crate::{
     deadlock::Deadlock,
     failure::StoreError,
     id::{Actor, FencingToken, OwnerId, SessionId},
-    mode::Mode,
     name::{ClientName, LockName, Value},
     time::Moment,
     view::HolderView,
@@ -38,13 +37,6 @@ impl Wanted {
     /// Returns how many locks it asks for beside those that the actor holds.
     pub(super) fn more(&self) -> usize {
         self.locks.len() - self.again.len()
-    }
-
-    /// Returns the mode in which it asks for the lock of this name, which is one of its own.
-    pub(super) fn mode_of(&self, name: &LockName) -> Mode {
-        let mut locks = self.locks.iter();
-        let lock = locks.find(|lock| lock.name == *name);
-        lock.unwrap_or(self.locks.first()).mode
     }
 }
 
@@ -359,9 +351,9 @@ impl Acquire {
             }
         };
         let outcome = match executed.reply {
-            Reply::Granted { token } => {
+            Reply::Granted { token, permits } => {
                 step.effects.note(Note::Granted);
-                let grant = self.grant(claim, token, sent_at);
+                let grant = self.grant(claim, (token, permits), sent_at);
                 return self.on_grant(grant, step);
             }
             Reply::Queued {
@@ -441,11 +433,15 @@ impl Acquire {
         let claim = claim.clone();
         let owner = claim.owner;
         match event {
-            RegistryEvent::Granted { token, sent_at } => {
+            RegistryEvent::Granted {
+                token,
+                permits,
+                sent_at,
+            } => {
                 step.effects
                     .push(Output::UntrackWait(owner, WaitEnd::Granted));
                 step.effects.note(Note::Granted);
-                let grant = self.grant(claim, token, sent_at);
+                let grant = self.grant(claim, (token, permits), sent_at);
                 self.on_grant(grant, step)
             }
             RegistryEvent::GrantFailed(error) => {
@@ -480,10 +476,16 @@ impl Acquire {
         }
     }
 
-    fn grant(&self, claim: Claim, token: FencingToken, sent_at: Moment) -> Grant {
+    fn grant(
+        &self,
+        claim: Claim,
+        (token, permits): (FencingToken, Option<u32>),
+        sent_at: Moment,
+    ) -> Grant {
         Grant {
             claim,
             token,
+            mode: self.current().mode.granted(permits),
             bound: Bound::of(self.max_hold, sent_at),
             sent_at,
         }

@@ -49,6 +49,8 @@ pub enum CallOutcome {
         owner: OwnerId,
         /// Its token.
         token: FencingToken,
+        /// Number of permits that are held of a semaphore; 0 in other modes.
+        permits: u32,
         /// When the command was sent that granted it.
         sent_at: Moment,
     },
@@ -168,6 +170,7 @@ impl Call {
             AcquireOutcome::Granted(Grant {
                 claim,
                 token,
+                mode,
                 sent_at,
                 ..
             }) => {
@@ -176,6 +179,7 @@ impl Call {
                 CallOutcome::Granted {
                     owner: claim.owner,
                     token,
+                    permits: mode.permits(),
                     sent_at,
                 }
             }

@@ -13,6 +13,7 @@ use crate::{
     command::{Acquire, End, Op},
     id::{FencingToken, OwnerId},
     lease::drift_margin,
+    mode::Mode,
     name::LockName,
     time::Moment,
 };
@@ -54,6 +55,8 @@ impl Bound {
 pub(super) struct Grant {
     pub(super) claim: Claim,
     pub(super) token: FencingToken,
+    /// Mode in which it is held, with the permits that are left of it.
+    pub(super) mode: Mode,
     pub(super) bound: Option<Bound>,
     /// Time of sending of the command that granted or last renewed it.
     pub(super) sent_at: Moment,

@@ -22,7 +22,6 @@ use crate::{
 pub(super) struct Hold {
     pub(super) grant: Grant,
     pub(super) actor: Actor,
-    pub(super) mode: Mode,
     /// Number of times that it is held.
     count: u32,
     /// The number that the store knows; 0 if it is not known.
@@ -33,11 +32,10 @@ pub(super) struct Hold {
 
 impl Hold {
     /// Returns a hold that is held so many times, as the store knows.
-    pub(super) fn new(grant: Grant, actor: Actor, mode: Mode, count: u32) -> Self {
+    pub(super) fn new(grant: Grant, actor: Actor, count: u32) -> Self {
         Self {
             grant,
             actor,
-            mode,
             count,
             stored: count,
             telling: false,
@@ -46,6 +44,10 @@ impl Hold {
 
     pub(super) fn name(&self) -> &LockName {
         &self.grant.claim.name
+    }
+
+    pub(super) fn mode(&self) -> Mode {
+        self.grant.mode
     }
 
     pub(super) fn count(&self) -> u32 {
@@ -146,16 +148,16 @@ impl Holds {
     /// Notes that nothing may count on the hold's being exclusive any more.
     pub(super) fn downgrade(&mut self, owner: &OwnerId) {
         if let Some(hold) = self.held.get_mut(owner) {
-            hold.mode = Mode::Shared;
+            hold.grant.mode = Mode::Shared;
         }
     }
 
     /// Notes that nothing may count on the hold's having more than these permits any more.
     pub(super) fn reduce(&mut self, owner: &OwnerId, permits: u32) {
         if let Some(hold) = self.held.get_mut(owner)
-            && let Mode::Semaphore(held) = hold.mode
+            && let Mode::Semaphore(held) = hold.grant.mode
         {
-            hold.mode = Mode::Semaphore(held.reduced_to(permits));
+            hold.grant.mode = Mode::Semaphore(held.reduced_to(permits));
         }
     }
 

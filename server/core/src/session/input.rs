@@ -72,6 +72,8 @@ pub enum RegistryEvent {
     Granted {
         /// The grant's token.
         token: FencingToken,
+        /// Number of permits granted, if the acquire left it to the store.
+        permits: Option<u32>,
         /// Time of sending of the command that granted or confirmed it: it stands for its TTL at least from here.
         sent_at: Moment,
     },

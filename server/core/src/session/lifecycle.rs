@@ -71,18 +71,18 @@ impl Session {
                     resumed.let_go(false, &mut step);
                     continue;
                 }
-                (TakenOver::Held { grant, mode, actor }, what) => {
+                (TakenOver::Held { grant, actor }, what) => {
                     let count = match what {
                         Resumed::Hold { count } => count,
                         Resumed::Wait { .. } => 1,
                     };
-                    let token = grant.token;
+                    let (token, permits) = (grant.token, grant.mode.permits());
                     let ends_in = grant.ends_in(self.tenure.lease().heard_at());
-                    let how = (actor, mode, count);
-                    self.tenure.hold(grant, how, &mut self.effects);
+                    self.tenure.hold(grant, (actor, count), &mut self.effects);
                     ResumedWhat::Hold {
                         token,
                         count,
+                        permits,
                         ends_in,
                     }
                 }

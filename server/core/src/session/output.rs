@@ -224,6 +224,8 @@ pub enum ResumedWhat {
         token: FencingToken,
         /// Number of times that it is held.
         count: u32,
+        /// Number of permits that are held of a semaphore; 0 in other modes.
+        permits: u32,
         /// If it has a bound: the time after sending `open` at which it ends, however healthy the client.
         ends_in: Option<Duration>,
     },
@@ -245,6 +247,8 @@ pub struct GrantedLock {
     pub token: FencingToken,
     /// Number of times that it is held.
     pub count: u32,
+    /// Number of permits that are held of a semaphore; 0 in other modes.
+    pub permits: u32,
     /// If it has a bound: the time after sending the acknowledged heartbeat at which it ends, however healthy the client.
     pub ends_in: Option<Duration>,
 }

@@ -111,7 +111,7 @@ impl Session {
             };
             match held {
                 Some(_) if !asked.reentrant => return Err(self_deadlock(true)),
-                Some(hold) if hold.mode.covers(lock.mode) => again.push(hold.grant.claim.owner),
+                Some(hold) if hold.mode().covers(lock.mode) => again.push(hold.grant.claim.owner),
                 Some(_) => {
                     return Err(Refused::Upgrade {
                         actor: *actor,
@@ -226,8 +226,8 @@ impl Session {
         let heard_at = self.tenure.lease().heard_at();
         for grant in taken.into_iter().chain(last) {
             add(granted_lock(&grant, 1, heard_at));
-            let how = (wanted.actor, wanted.mode_of(&grant.claim.name), 1);
-            self.tenure.hold(grant, how, &mut self.effects);
+            self.tenure
+                .hold(grant, (wanted.actor, 1), &mut self.effects);
         }
         if let State::Detached { shorten_at, .. } = &mut self.state {
             *shorten_at = Some(context.now);
@@ -265,6 +265,7 @@ fn granted_lock(grant: &Grant, count: u32, heard_at: Moment) -> GrantedLock {
         owner: grant.claim.owner,
         token: grant.token,
         count,
+        permits: grant.mode.permits(),
         ends_in: grant.ends_in(heard_at),
     }
 }

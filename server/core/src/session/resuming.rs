@@ -20,7 +20,6 @@ use crate::{
     command::{Acquire, End, Loss, Op, Reply, Resume, ResumedTerms, ResumedWaiter, Stamped},
     failure::StoreError,
     id::{Actor, OwnerId, Predecessors, SessionId},
-    mode::Mode,
     time::Moment,
 };
 
@@ -62,11 +61,7 @@ pub(super) type Settled = (Resumption, TakenOver);
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum TakenOver {
     /// A hold, or a place whose turn had come.
-    Held {
-        grant: Grant,
-        mode: Mode,
-        actor: Actor,
-    },
+    Held { grant: Grant, actor: Actor },
     /// A place in the queue.
     Waits {
         acquire: Arc<Acquire>,
@@ -211,6 +206,7 @@ impl Resuming {
                             ..claim
                         },
                         token,
+                        mode,
                         // What its client knows of the bound it was told on another stream.
                         bound: ends_in.map(|ends_in| Bound {
                             ends_at: stamped.sent_at.after(ends_in),
@@ -218,7 +214,7 @@ impl Resuming {
                         }),
                         sent_at: stamped.sent_at,
                     };
-                    let held = TakenOver::Held { grant, mode, actor };
+                    let held = TakenOver::Held { grant, actor };
                     return self.settled.push((attempt.resumption, held));
                 }
                 Reply::ResumedWait {

@@ -79,11 +79,11 @@ impl Tenure {
     pub(super) fn hold(
         &mut self,
         grant: Grant,
-        (actor, mode, count): (Actor, Mode, u32),
+        (actor, count): (Actor, u32),
         effects: &mut Effects,
     ) {
         effects.register(grant.claim.owner, Interest::Held);
-        self.holds.insert(Hold::new(grant, actor, mode, count));
+        self.holds.insert(Hold::new(grant, actor, count));
     }
 
     fn unhold(&mut self, owner: &OwnerId, effects: &mut Effects) -> Option<Hold> {
@@ -188,7 +188,7 @@ impl Tenure {
             return Ok(());
         }
         let held = self.holds.get(&owner);
-        if held.is_some_and(|hold| hold.mode.limit().is_some()) {
+        if held.is_some_and(|hold| hold.mode().limit().is_some()) {
             return Err(Refused::NotExclusive(name));
         }
         if effects.is_busy() {
@@ -216,7 +216,7 @@ impl Tenure {
             effects.send(request, Response::Reduced(false));
             return Ok(());
         };
-        if hold.mode.limit().is_none() {
+        if hold.mode().limit().is_none() {
             return Err(Refused::NotASemaphore(name));
         }
         if effects.is_busy() {
@@ -433,7 +433,7 @@ impl Tenure {
         effects: &mut Effects,
     ) {
         let holds = self.holds.iter();
-        let denied = holds.filter(|(_, hold)| !is_permitted(hold.name(), hold.mode));
+        let denied = holds.filter(|(_, hold)| !is_permitted(hold.name(), hold.mode()));
         let denied: Vec<OwnerId> = denied.map(|(owner, _)| *owner).collect();
         let stays = |_: &Hold| !is_detached;
         self.take_away(denied, LostWhy::Revoked, stays, now, effects);

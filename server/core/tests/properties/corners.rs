@@ -7,7 +7,7 @@ use leasehold_core::{
 
 use crate::{
     history::{Asked, Deed, Event, Owner},
-    ledger::{Grant, go_together},
+    ledger::{Grant, chosen, go_together},
     model::Model,
     steps::Step,
     world::World,
@@ -272,6 +272,13 @@ fn of_grants(
             ],
         };
         met.extend((!grant.beside.is_empty()).then_some(beside));
+        met.extend(chosen(grant.hold.mode).map(|permits| {
+            match permits < asked[owner.0].ask.mode.permits() {
+                true if place.is_some() => "permits: what is left, to a waiter",
+                true => "permits: what is left, at once",
+                false => "permits: all, though fewer would do",
+            }
+        }));
         met.extend((last == Some(beside)).then_some(together));
         met.extend((!before.ledger.ghosts.is_empty() && !grant.closed.is_empty()).then_some(ghost));
         last = Some(beside);

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use crate::{
     config,
     history::{Deed, Owner},
-    ledger::Hold,
+    ledger::{Hold, chosen},
     model::Model,
     steps::{Ask, COORDINATORS, NAMES, steps},
     world::World,
@@ -27,6 +27,7 @@ fn due(model: &Model, by: usize, world: &World) -> Vec<Current> {
     let current = holds.iter().map(|hold| Current {
         owner: hold.owner.id(),
         token: hold.token,
+        permits: chosen(hold.mode),
         of_session: !world.asked[hold.owner.0].ask.unary,
     });
     current.take(CURRENT_AT_ONCE).collect()

@@ -111,6 +111,7 @@ pub(crate) struct Event {
 pub(crate) struct Handed {
     pub(crate) owner: Owner,
     pub(crate) token: FencingToken,
+    pub(crate) permits: Option<u32>,
     pub(crate) coordinator: usize,
     pub(crate) of_session: bool,
 }

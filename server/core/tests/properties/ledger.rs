@@ -27,6 +27,26 @@ pub(crate) fn go_together(modes: &[Mode]) -> bool {
         || (modes.windows(2).all(same_limit) && limit.is_some_and(|l| permits <= u64::from(l)))
 }
 
+/// Returns the mode that asks for the fewest permits that an acquire is content with.
+fn fewest(mode: Mode) -> Mode {
+    match (mode, mode.limit()) {
+        (Mode::Semaphore(permits), Some(limit)) => {
+            let least = permits.at_least().unwrap_or(permits.number());
+            let fewest = Permits::new(least, limit.number).unwrap();
+            Mode::Semaphore(fewest.of_revision(limit.revision))
+        }
+        _ => mode,
+    }
+}
+
+/// Returns the number of permits that the store chose for a hold, if the choice was left to it.
+pub(crate) fn chosen(mode: Mode) -> Option<u32> {
+    match mode {
+        Mode::Semaphore(permits) => permits.at_least().map(|_| permits.number()),
+        _ => None,
+    }
+}
+
 /// A hold, and for how long it may be believed in.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hold {
@@ -125,22 +145,35 @@ impl Ledger {
         self.change(event, asked);
         let handed = event.handed.iter();
         let mut grants: Vec<_> = handed
-            .map(|handed| (handed.token, handed.owner, handed.coordinator, true))
+            .map(|handed| {
+                let to = (handed.owner, handed.coordinator);
+                (handed.token, to, true, Some(handed.permits))
+            })
             .collect();
-        if let (Deed::Acquire(owner, _), Reply::Granted { token }) = (event.deed, &event.reply)
-            && self.get(owner).is_none_or(|hold| hold.token != *token)
+        if let (Deed::Acquire(owner, _), Reply::Granted { token, permits }) =
+            (event.deed, &event.reply)
         {
-            grants.push((*token, owner, event.by, !direct));
+            match self.get(owner).filter(|hold| hold.token == *token) {
+                None => grants.push((*token, (owner, event.by), !direct, Some(*permits))),
+                Some(hold) => {
+                    let mode = hold.mode;
+                    self.check_chosen(*permits, mode, event);
+                }
+            }
         }
         if let (Deed::Resume(resumption), Reply::Resumed { token, .. }) = (event.deed, &event.reply)
             && let Found::Place(_) = found
         {
-            grants.push((*token, resumption.next, event.by, true));
+            grants.push((*token, (resumption.next, event.by), true, None));
         }
         grants.sort_unstable_by_key(|(token, ..)| *token);
         let mut made = Vec::new();
-        for (token, owner, coordinator, fresh) in grants {
+        for (token, (owner, coordinator), fresh, permits) in grants {
             let ask = asked[owner.0].ask;
+            let mode = self.granted(ask.mode);
+            if let Some(permits) = permits {
+                self.check_chosen(permits, mode, event);
+            }
             // A hand-off to elsewhere asks for no lock-delay before it is confirmed: its client has not heard of it.
             let (ttl, lock_delay) = if coordinator == event.by {
                 (ask.ttl, ask.lock_delay)
@@ -150,7 +183,7 @@ impl Ledger {
             made.push(self.grant(Hold {
                 owner,
                 token,
-                mode: ask.mode,
+                mode,
                 coordinator,
                 from: event.at,
                 until: event.at.after(ttl),
@@ -166,9 +199,36 @@ impl Ledger {
 
     /// Returns whether there is room for one more like this.
     pub(crate) fn fits(&self, mode: Mode) -> bool {
+        go_together(&self.modes().chain([fewest(mode)]).collect::<Vec<_>>())
+    }
+
+    /// Returns the modes of holds and ghosts.
+    fn modes(&self) -> impl Iterator<Item = Mode> {
         let holds = self.holds.iter().map(|hold| hold.mode);
-        let ghosts = self.ghosts.iter().map(|ghost| ghost.mode);
-        go_together(&holds.chain(ghosts).chain([mode]).collect::<Vec<_>>())
+        holds.chain(self.ghosts.iter().map(|ghost| ghost.mode))
+    }
+
+    /// Returns the mode in which one that asks for this mode is granted: with as many permits as are free, up to what it asks.
+    fn granted(&self, mode: Mode) -> Mode {
+        let (Mode::Semaphore(asked), Some(limit)) = (mode, chosen(mode).and(mode.limit())) else {
+            return mode;
+        };
+        let taken: u32 = self.modes().map(Mode::permits).sum();
+        let number = asked
+            .number()
+            .min(limit.number.saturating_sub(taken))
+            .max(1);
+        let granted = Permits::new(number, limit.number).unwrap();
+        let granted = granted.of_revision(limit.revision);
+        Mode::Semaphore(granted.or_at_least(asked.at_least().unwrap_or(0)))
+    }
+
+    /// Checks the number of permits that an acquire is told.
+    fn check_chosen(&mut self, told: Option<u32>, mode: Mode, event: &Event) {
+        if told != chosen(mode) {
+            let what = format!("{event:?} says {told:?} permits of {mode:?}");
+            self.contradictions.push(what);
+        }
     }
 
     /// Returns whether a resume replaced this owner id.
@@ -237,7 +297,7 @@ impl Ledger {
     fn change(&mut self, event: &Event, asked: &[Asked]) {
         let (by, at) = (event.by, event.at);
         match (event.deed, &event.reply) {
-            (Deed::Acquire(owner, _), Reply::Granted { token }) => {
+            (Deed::Acquire(owner, _), Reply::Granted { token, .. }) => {
                 let ask = asked[owner.0].ask;
                 if let Some(hold) = self.get_mut(owner)
                     && hold.token == *token
@@ -287,7 +347,8 @@ impl Ledger {
                 {
                     let limit = held.limit();
                     let kept = Permits::new(held.number().min(most), limit.number).unwrap();
-                    hold.mode = Mode::Semaphore(kept.of_revision(limit.revision));
+                    let kept = kept.of_revision(limit.revision);
+                    hold.mode = Mode::Semaphore(kept.or_at_least(held.at_least().unwrap_or(0)));
                 }
             }
             (Deed::SetCount(owner, count), Reply::Changed(true)) => {

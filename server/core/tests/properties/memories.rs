@@ -67,7 +67,7 @@ impl Grants {
             minted.push(handed.token.get());
         }
         match (event.deed, &event.reply) {
-            (Deed::Acquire(owner, _), Reply::Granted { token }) => {
+            (Deed::Acquire(owner, _), Reply::Granted { token, .. }) => {
                 let before = self.tokens.insert(owner, token.get());
                 // The same token again: the reply was lost, and the grant stands.
                 let is_new = before != Some(token.get());

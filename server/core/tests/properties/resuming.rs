@@ -144,7 +144,7 @@ proptest! {
     ) {
         let mut world = World::new();
         let first = world.ask(0, 0, Ask::waiting(mode));
-        let Reply::Granted { token } = first.reply else { panic!("{first:#?}") };
+        let Reply::Granted { token, .. } = first.reply else { panic!("{first:#?}") };
         let (mut confirmed, mut tried) = (Owner(0), None);
         for (by, answered) in by.into_iter().zip(answered) {
             let event = world.resume(0, by, LONGEST, confirmed, tried);

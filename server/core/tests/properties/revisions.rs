@@ -24,6 +24,8 @@ const MEMORY: Duration = Duration::from_secs(60);
 enum Step {
     Acquire {
         permits: u32,
+        /// The fewest that it is content with; 0 leaves no choice.
+        at_least: u32,
         limit: Limit,
         wait: bool,
     },
@@ -53,6 +55,13 @@ fn owner(number: u16) -> OwnerId {
 fn permits(number: u32, limit: Limit) -> Mode {
     let permits = Permits::new(number, limit.number).unwrap();
     Mode::Semaphore(permits.of_revision(limit.revision))
+}
+
+fn permits_between(least: u32, most: u32, limit: Limit) -> Mode {
+    match permits(most, limit) {
+        Mode::Semaphore(permits) => Mode::Semaphore(permits.or_at_least(least)),
+        mode => mode,
+    }
 }
 
 impl World {
@@ -136,11 +145,14 @@ impl World {
         let in_force = self.in_force();
         let executed = match step {
             Step::Acquire {
-                permits: number,
+                permits: most,
+                at_least,
                 limit,
                 wait,
             } => {
-                let (_, executed) = self.acquire(permits(*number, *limit), *wait);
+                let mode = permits_between(*at_least, *most, *limit);
+                let (_, executed) = self.acquire(mode, *wait);
+                let needed = if *at_least == 0 { most } else { at_least };
                 let expected = match in_force {
                     Some(former) if former.revision > limit.revision => Ok(former),
                     Some(former) if former.revision == limit.revision && former != *limit => {
@@ -148,7 +160,7 @@ impl World {
                     }
                     _ => Ok(*limit),
                 };
-                let expected = expected.and_then(|limit| match *number <= limit.number {
+                let expected = expected.and_then(|limit| match *needed <= limit.number {
                     true => Ok(limit),
                     false => Err(limit),
                 });
@@ -207,7 +219,7 @@ impl World {
         {
             // The next waiter waits for holders alone, and not for a limit that it does not fit into.
             let limit = after.limit.map_or(u64::MAX, |limit| limit.number.into());
-            let wanted = u64::from(first.mode.permits());
+            let wanted = u64::from(first.mode.permits_needed());
             let is_alone = after.permits_taken == 0;
             prop_assert!(after.holder_count > 0, "{after:#?} after {step:?}");
             prop_assert!(wanted <= limit || is_alone, "{after:#?} after {step:?}");
@@ -227,13 +239,18 @@ fn step() -> impl Strategy<Value = Step> {
         number: [5, 8, 3, 1, 6][usize::try_from(revision).unwrap()] + u32::from(differs),
         revision,
     });
-    let acquire = (limit, 1..6_u32, prop::bool::weighted(0.8)).prop_map(|(limit, number, wait)| {
-        Step::Acquire {
-            permits: number.min(limit.number),
-            limit,
-            wait,
-        }
-    });
+    let at_least = prop::option::weighted(0.3, 1..6_u32);
+    let acquire = (limit, 1..6_u32, at_least, prop::bool::weighted(0.8)).prop_map(
+        |(limit, number, at_least, wait)| {
+            let permits = number.min(limit.number);
+            Step::Acquire {
+                permits,
+                at_least: at_least.map_or(0, |least| least.min(permits)),
+                limit,
+                wait,
+            }
+        },
+    );
     let pause = prop_oneof![
         8 => (0..1_500_u64).prop_map(Duration::from_millis),
         1 => Just(PLACES_KEPT),
@@ -346,6 +363,36 @@ fn a_waiter_that_leaves_is_missed_also_if_its_coordinator_takes_another_for_the_
     for is_attached in [false, true] {
         assert_eq!(world.is_attached(small), is_attached);
     }
+}
+
+#[test]
+fn what_is_left_is_counted_by_the_limit_in_force() {
+    let mut world = World::new();
+    world.acquire(permits(3, FORMER), true);
+    // It may have all of the greater limit, and gets what is left of it.
+    let (_, executed) = world.acquire(permits_between(2, 8, RAISED), true);
+    assert!(matches!(
+        executed.reply,
+        Reply::Granted {
+            permits: Some(5),
+            ..
+        }
+    ));
+    // A waiter stays in a lowered limit that has enough for it, although it would take more.
+    let (left, executed) = world.acquire(permits_between(2, 5, FORMER), true);
+    assert!(matches!(executed.reply, Reply::Queued { .. }));
+    world.acquire(permits(1, LOWERED), false);
+    assert!(world.release(2).handed.is_empty());
+    let executed = world.release(1);
+    let handed: Vec<_> = executed
+        .handed
+        .iter()
+        .map(|h| (h.owner, h.permits.map(std::num::NonZeroU32::get)))
+        .collect();
+    assert_eq!(handed, [(left, Some(3))]);
+    // One that needs more than it is refused, whatever it would take.
+    let (_, executed) = world.acquire(permits_between(4, 5, FORMER), true);
+    assert_eq!(executed.reply, Reply::OtherLimit { limit: LOWERED });
 }
 
 #[test]

@@ -127,6 +127,11 @@ pub(crate) fn permits(number: u32, limit: u32) -> Mode {
     Mode::Semaphore(Permits::new(number, limit).unwrap())
 }
 
+/// Returns as many permits as are free, at least some and at most others.
+pub(crate) fn permits_between(least: u32, most: u32, limit: u32) -> Mode {
+    Mode::Semaphore(Permits::new(most, limit).unwrap().or_at_least(least))
+}
+
 /// Returns each mode, and permits of which some fit together.
 pub(crate) fn a_mode() -> impl Strategy<Value = Mode> {
     let some = [permits(1, 3), permits(2, 3)];
@@ -278,10 +283,18 @@ fn mode([exclusive, shared, semaphore]: [u32; 3]) -> impl Strategy<Value = Mode>
     let limit = prop_oneof![15 => Just(LIMIT), 1 => 1..LIMIT];
     // Mostly a few, so that several fit; all of them now and then.
     let number = prop_oneof![6 => 1..3_u32, 2 => 1..=LIMIT, 1 => Just(LIMIT)];
+    // Now and then what is left, of all of them as a rule.
+    let least = prop::option::weighted(0.2, (1..=LIMIT, 0..3_u32));
     prop_oneof![
         exclusive => Just(Mode::Exclusive),
         shared => Just(Mode::Shared),
-        semaphore => (number, limit).prop_map(|(number, limit)| permits(number.min(limit), limit)),
+        semaphore => (number, limit, least).prop_map(|(number, limit, least)| match least {
+            None => permits(number.min(limit), limit),
+            Some((least, less)) => {
+                let most = limit.saturating_sub(less).max(1);
+                permits_between(least.min(most), most, limit)
+            }
+        }),
     ]
 }
 

@@ -235,6 +235,7 @@ impl World {
             .map(|handed| Handed {
                 owner: Owner::of(&handed.owner),
                 token: handed.token,
+                permits: handed.permits.map(std::num::NonZeroU32::get),
                 coordinator: handed.coordinator.as_str().parse().unwrap(),
                 of_session: handed.of_session,
             })
@@ -386,7 +387,7 @@ impl World {
     fn note(&mut self, name: usize, by: usize, deed: Deed, reply: &Reply, handed: &[Handed]) {
         let granted = self.granted.entry(name).or_default();
         granted.extend(handed.iter().map(|handed| handed.owner));
-        if let Reply::Granted { token } = reply {
+        if let Reply::Granted { token, .. } = reply {
             let Deed::Acquire(owner, _) = deed else {
                 panic!("{deed:?} was answered by a grant")
             };

@@ -15,6 +15,7 @@ fn owner(number: u8) -> OwnerId {
 fn granted(token: i64) -> RegistryEvent {
     RegistryEvent::Granted {
         token: FencingToken::new(token),
+        permits: None,
         sent_at: Moment::from_micros(1),
     }
 }

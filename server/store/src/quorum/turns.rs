@@ -61,6 +61,7 @@ impl Inner {
                     Some(Some(answer)) => {
                         let reply = Reply::Granted {
                             token: granted.token,
+                            permits: None,
                         };
                         let result = Ok(stamped(reply, granted.at, granted.sent_at));
                         self.tell(name, answer, result);
@@ -137,6 +138,7 @@ impl Inner {
         stamped.executed.handed.push(Handed {
             owner: turn.acquire.owner,
             token: granted.token,
+            permits: None,
             coordinator: turn.caller.coordinator.clone(),
             of_session: turn.acquire.session.is_some(),
         });

@@ -1,5 +1,7 @@
 //! Decoder of script replies.
 
+use std::num::NonZeroU32;
+
 use leasehold_core::{
     command::{
         Acquire, AskedHolder, Current, Executed, Former, Handed, Loss, Reply, ResumedTerms,
@@ -63,6 +65,7 @@ fn short_answer(number: i64) -> Decoded<Reply> {
     Ok(match number {
         1.. => Reply::Granted {
             token: FencingToken::new(number),
+            permits: None,
         },
         -1 => Reply::Late,
         -2 => Reply::Renewed,
@@ -160,6 +163,10 @@ fn long_answer(mut fields: Fields, at: StoreTime) -> Decoded<Reply> {
             holders.sort_unstable_by_key(|holder| holder.owner);
             Reply::Asked { holders }
         }
+        12 => Reply::Granted {
+            token: fields.token()?,
+            permits: Some(fields.number()?),
+        },
         _ => return Err(Garbled::Shape("unknown status")),
     })
 }
@@ -169,13 +176,14 @@ fn handed(fields: &mut Fields) -> Decoded<(Vec<Handed>, bool)> {
     let Some(mut list) = fields.list()? else {
         return Ok((Vec::new(), false));
     };
-    let mut handed = Vec::with_capacity(list.left() / 4);
+    let mut handed = Vec::with_capacity(list.left() / 5);
     while list.left() > 1 {
         handed.push(Handed {
             owner: list.owner()?,
             token: list.token()?,
             coordinator: list.coordinator()?,
             of_session: list.flag()?,
+            permits: list.optional_number()?.and_then(NonZeroU32::new),
         });
     }
     Ok((handed, list.left() > 0))
@@ -214,6 +222,7 @@ fn current(mut fields: Fields) -> Decoded<Current> {
         owner: fields.owner()?,
         token: fields.token()?,
         of_session: fields.flag()?,
+        permits: fields.optional_number()?,
     })
 }
 

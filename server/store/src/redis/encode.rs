@@ -104,10 +104,12 @@ const ARGUMENTS: usize = 13;
 /// Other arguments of a call.
 const FIXED: usize = 12;
 
-/// Length of the extras of a hold, if it has any; with a bound on its time; and with a revision of its limit too.
+/// Length of the extras of a hold, if it has any; with a bound on its time; with a revision of its limit too; and with the fewest
+/// permits that its acquire was content with.
 const EXTRAS: u8 = 21;
 const BOUNDED_EXTRAS: u8 = EXTRAS + 8;
 const REVISED_EXTRAS: u8 = BOUNDED_EXTRAS + 4;
+const AT_LEAST_EXTRAS: u8 = REVISED_EXTRAS + 4;
 
 /// Letter of a command that is not executed together with others.
 const ALONE: u8 = b'.';
@@ -384,10 +386,15 @@ fn extras(writer: &mut impl Write, acquire: &Acquire) -> io::Result<()> {
     };
     let limit = acquire.mode.limit();
     let (limit, revision) = limit.map_or((0, 0), |limit| (limit.number, limit.revision));
-    let length = match (acquire.max_hold, revision) {
-        (_, 1..) => REVISED_EXTRAS,
-        (Some(_), 0) => BOUNDED_EXTRAS,
-        (None, 0) => EXTRAS,
+    let at_least = match acquire.mode {
+        Mode::Semaphore(permits) => permits.at_least().unwrap_or(0),
+        Mode::Exclusive | Mode::Shared => 0,
+    };
+    let length = match (acquire.max_hold, revision, at_least) {
+        (_, _, 1..) => AT_LEAST_EXTRAS,
+        (_, 1.., 0) => REVISED_EXTRAS,
+        (Some(_), 0, 0) => BOUNDED_EXTRAS,
+        (None, 0, 0) => EXTRAS,
     };
     writer.write_all(&[length, mode])?;
     writer.write_all(&acquire.mode.permits().to_be_bytes())?;
@@ -399,10 +406,13 @@ fn extras(writer: &mut impl Write, acquire: &Acquire) -> io::Result<()> {
         let max_hold = acquire.max_hold.map_or(0, millis);
         writer.write_all(&max_hold.to_be_bytes())?;
     }
-    match revision {
-        0 => Ok(()),
-        _ => writer.write_all(&revision.to_be_bytes()),
+    if length > BOUNDED_EXTRAS {
+        writer.write_all(&revision.to_be_bytes())?;
     }
+    if length > REVISED_EXTRAS {
+        writer.write_all(&at_least.to_be_bytes())?;
+    }
+    Ok(())
 }
 
 /// Writes a text after its length, of at most 64 KiB less one byte.

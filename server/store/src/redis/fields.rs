@@ -44,24 +44,22 @@ impl Extras {
         let (limit, bytes) = bytes.split_first_chunk()?;
         let (actor, bytes) = bytes.split_first_chunk()?;
         let (count, bytes) = bytes.split_first_chunk()?;
-        let (max_hold, revision) = match bytes {
-            [] => (0, 0),
-            bytes => {
-                let (max_hold, bytes) = bytes.split_first_chunk()?;
-                let revision = match bytes {
-                    [] => 0,
-                    bytes => u32::from_be_bytes(bytes.try_into().ok()?),
-                };
-                (u64::from_be_bytes(*max_hold), revision)
-            }
-        };
+        // Each of these is there if it, or one behind it, is not 0.
+        let (max_hold, bytes) = or_zero(bytes)?;
+        let (revision, bytes) = or_zero(bytes)?;
+        let (at_least, bytes) = or_zero(bytes)?;
+        if !bytes.is_empty() {
+            return None;
+        }
+        let (max_hold, revision) = (u64::from_be_bytes(max_hold), u32::from_be_bytes(revision));
         let mode = match letter {
             b'x' => Mode::Exclusive,
             b's' => Mode::Shared,
             b'p' => {
                 let (permits, limit) = (u32::from_be_bytes(*permits), u32::from_be_bytes(*limit));
                 let permits = Permits::new(permits, limit).ok()?;
-                Mode::Semaphore(permits.of_revision(revision))
+                let at_least = u32::from_be_bytes(at_least);
+                Mode::Semaphore(permits.of_revision(revision).or_at_least(at_least))
             }
             _ => return None,
         };
@@ -72,6 +70,15 @@ impl Extras {
             max_hold: (max_hold > 0).then(|| Duration::from_millis(max_hold)),
         })
     }
+}
+
+/// Splits off the first bytes; zeros if there are none.
+fn or_zero<const N: usize>(bytes: &[u8]) -> Option<([u8; N], &[u8])> {
+    if bytes.is_empty() {
+        return Some(([0; N], bytes));
+    }
+    let (first, rest) = bytes.split_first_chunk()?;
+    Some((*first, rest))
 }
 
 /// Parses the session of a hold or waiter, and those that it was resumed from: see `lua/hold.lua`.
@@ -163,6 +170,11 @@ impl Fields {
 
     pub(super) fn number(&mut self) -> Decoded<u32> {
         u32::try_from(self.int()?).map_err(|_| Garbled::Shape("number out of range"))
+    }
+
+    /// Reads a number, or `None` if it is 0.
+    pub(super) fn optional_number(&mut self) -> Decoded<Option<u32>> {
+        Ok(Some(self.number()?).filter(|number| *number != 0))
     }
 
     /// Reads a limit and its revision.

@@ -13,6 +13,8 @@ use crate::store::WakeUp;
 
 /// Digits of a token in a wake-up.
 const TOKEN_DIGITS: usize = 20;
+/// Digits of a number of permits in a wake-up.
+const PERMITS_DIGITS: usize = 7;
 
 /// Reads one: a letter, the owner id, and what follows.
 pub(crate) fn parse(message: &[u8], keys: &Keys) -> Option<WakeUp> {
@@ -40,18 +42,29 @@ pub(crate) fn parse(message: &[u8], keys: &Keys) -> Option<WakeUp> {
                 request: Arc::new(request),
             })
         }
-        b'G' | b'U' => {
+        b'G' | b'U' | b'g' | b'u' => {
             let (token, key) = rest.split_at_checked(TOKEN_DIGITS)?;
-            let token = std::str::from_utf8(token).ok()?.parse().ok()?;
+            let has_permits = kind.is_ascii_lowercase();
+            let digits = if has_permits { PERMITS_DIGITS } else { 0 };
+            let (permits, key) = key.split_at_checked(digits)?;
             Some(WakeUp::Granted {
                 name: keys.name_of(key)?,
                 owner,
-                token: FencingToken::new(token),
-                of_session: *kind == b'G',
+                token: FencingToken::new(number(token)?),
+                permits: if has_permits {
+                    Some(number(permits)?)
+                } else {
+                    None
+                },
+                of_session: kind.eq_ignore_ascii_case(&b'G'),
             })
         }
         _ => None,
     }
+}
+
+fn number<T: std::str::FromStr>(digits: &[u8]) -> Option<T> {
+    std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
 /// Reads a request to release, in the format of `lua/request_release.lua`. Returns it, and what follows.

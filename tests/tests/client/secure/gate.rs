@@ -202,6 +202,7 @@ fn answer(request: v1::SessionRequest) -> v1::SessionResponse {
                 owner_id: vec![7; 16],
                 fencing_token: 42,
                 hold_count: 1,
+                permits: 0,
             }],
             valid_for: duration(9),
             acked_heartbeat: 0,
@@ -233,5 +234,6 @@ fn resumed(resume: v1::SessionResume) -> v1::ResumedLock {
         owner_id: resume.next_owner_id,
         what: Some(what),
         ends_in: None,
+        permits: 0,
     }
 }

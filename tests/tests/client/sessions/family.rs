@@ -114,6 +114,48 @@ async fn permits_are_given_back_in_part_and_waiters_let_in() {
     assert!(matches!(error, HoldError::Lost { .. }), "{error:?}");
 }
 
+#[tokio::test]
+async fn what_is_left_of_permits_is_granted_and_counted() {
+    let coordinator = Coordinator::in_process();
+    let client = Client::connect(coordinator.endpoint()).await.unwrap();
+    let semaphore = client.semaphore("a", 5);
+    let two = semaphore.permits(2).await.unwrap();
+    let left = semaphore.permits_between(1..=5).await.unwrap();
+    assert_eq!((two.permits(), left.permits()), (2, 3));
+    assert_eq!(left.watch().permits(), Some(3));
+    let waiting = tokio::spawn(semaphore.permits_between(2..=4).into_future());
+    waiters(&client, "a", 1).await;
+    let view = client.admin().get_lock("a").await.unwrap();
+    let waiter = &view.waiters[0];
+    assert_eq!(
+        (waiter.permits, waiter.permits_at_least),
+        (Some(4), Some(2))
+    );
+    left.keep(1).await.unwrap();
+    let waited = timeout(LIMIT, waiting).await.unwrap().unwrap().unwrap();
+    assert_eq!((left.permits(), waited.permits()), (1, 2));
+    // The number is also known of what runs under the permits, and of each of several.
+    two.release().await.unwrap();
+    let request = semaphore.permits_between(1..=5);
+    let permits = request.with(async |lock| lock.permits()).await.unwrap();
+    assert_eq!(permits, Some(2));
+    let specs = [
+        LockSpec::permits("a", 5, 5).permits_at_least(1),
+        LockSpec::shared("b"),
+    ];
+    let guards = client.lock_all(specs).await.unwrap();
+    let permits: Vec<_> = guards.iter().map(|guard| guard.permits()).collect();
+    assert_eq!(permits, [Some(2), None]);
+
+    for wrong in [0..=2, std::ops::RangeInclusive::new(3, 2), 0..=0] {
+        let error = semaphore.permits_between(wrong).await.unwrap_err();
+        let AcquireError::Refused { source, .. } = &error else {
+            panic!("{error:?}");
+        };
+        assert_eq!(source.reason(), "INVALID_FIELD");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_more_permits_are_held_than_there_are() {
     const PERMITS: u32 = 5;

@@ -38,6 +38,7 @@ pub(crate) async fn all(site: &Site) -> usize {
         queues::of_deadlocked_actors_move_on,
         modes::shared_and_semaphores,
         modes::limits_change_in_use,
+        modes::permits_that_are_left,
         modes::several_names,
         modes::several_names_with_a_mode_each,
         modes::reentrant,

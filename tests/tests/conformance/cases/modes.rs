@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leasehold_proto::v1::AcquireOutcome;
 use leasehold_tests::raw::{
-    PROMPT, each, exclusive, for_at_most, once_more, revised, semaphore, several, shared,
+    PROMPT, at_least, each, exclusive, for_at_most, once_more, revised, semaphore, several, shared,
 };
 
 use crate::site::{LATE, Site};
@@ -65,6 +65,42 @@ pub(crate) async fn shared_and_semaphores(site: &Site) {
     one.close().await;
     other.close().await;
     writer.close().await;
+}
+
+pub(crate) async fn permits_that_are_left(site: &Site) {
+    const NAME: &str = "modes/left";
+    if !site.offers().modes {
+        let mut one = site.session(0).await;
+        let id = one.ask_for(at_least(1, semaphore(NAME, 2, 3))).await;
+        let refusal = one.refusal(id, PROMPT).await;
+        assert_eq!(refusal.reason, NOT_OFFERED, "{refusal:?}");
+        one.close().await;
+        return;
+    }
+    let (mut one, mut other) = tokio::join!(site.session(0), site.session(1));
+    let two = one.take_one(semaphore(NAME, 2, 5)).await;
+    assert_eq!(two.permits, 2);
+    let three = other.take_one(at_least(2, semaphore(NAME, 5, 5))).await;
+    assert_eq!(three.permits, 3);
+    // From the queue: granted by the coordinator at which it waits, and by another.
+    let here = one.wait_for(at_least(1, semaphore(NAME, 2, 5))).await;
+    let there = other.wait_for(at_least(2, semaphore(NAME, 5, 5))).await;
+    assert!(one.reduce(&two, 1).await);
+    let here = one.granted_all(here, LATE).await.remove(0);
+    assert_eq!(here.permits, 1);
+    assert!(one.release(&two).await);
+    assert!(one.release(&here).await);
+    let there = other.granted_all(there, LATE).await.remove(0);
+    assert_eq!(there.permits, 2);
+    site.seen(0, NAME, "five permits taken", |view| {
+        (view.permits_taken, view.holder_count) == (5, 2)
+    })
+    .await;
+    for lock in [&three, &there] {
+        assert!(other.release(lock).await);
+    }
+    one.close().await;
+    other.close().await;
 }
 
 pub(crate) async fn limits_change_in_use(site: &Site) {

@@ -74,7 +74,7 @@ impl<'a> Name<'a> {
         let (op, owner) = acquire(self.mode);
         let executed = self.execute(memory, floor, op).await;
         match executed.reply {
-            Reply::Granted { token } => (owner, token.get(), executed.at),
+            Reply::Granted { token, .. } => (owner, token.get(), executed.at),
             other => panic!("{:?} was answered by {other:?}", self.name),
         }
     }

@@ -10,7 +10,8 @@ use leasehold_proto::v1::{
 use leasehold_tests::{
     Coordinator, RawSession,
     raw::{
-        PROMPT, by, connect, each, exclusive, once_more, revised, semaphore, several, shared, wire,
+        PROMPT, at_least, by, connect, each, exclusive, once_more, revised, semaphore, several,
+        shared, wire,
     },
 };
 use tonic::Code;
@@ -61,6 +62,7 @@ async fn session_requests_out_of_bounds_leave_the_stream_and_its_locks_alone() {
             permits,
             limit,
             limit_revision,
+            permits_at_least,
             ..
         } = request;
         let acquire = SessionAcquire {
@@ -72,6 +74,7 @@ async fn session_requests_out_of_bounds_leave_the_stream_and_its_locks_alone() {
             permits,
             limit,
             limit_revision,
+            permits_at_least,
             ..SessionAcquire::default()
         };
         let failure = refused(&mut session, Request::Acquire(acquire)).await;
@@ -266,6 +269,24 @@ async fn names_and_actors_that_do_not_go_together_are_refused_and_take_nothing()
                 limit_revision: 1,
                 ..each(both())
             },
+        ),
+        (
+            "fewest permits of all",
+            "acquire.permits_at_least",
+            SessionAcquire {
+                permits_at_least: 1,
+                ..each(both())
+            },
+        ),
+        (
+            "fewest permits of a shared one",
+            "acquire.locks[1].permits_at_least",
+            each([exclusive("one"), at_least(1, shared("two"))]),
+        ),
+        (
+            "more permits at least than at most",
+            "acquire.locks[1].permits_at_least",
+            each([exclusive("one"), at_least(3, semaphore("two", 2, 3))]),
         ),
         (
             "a revision without permits",

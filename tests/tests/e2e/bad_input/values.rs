@@ -134,6 +134,42 @@ pub(super) fn bad_acquires() -> Vec<(&'static str, &'static str, AcquireRequest)
             ..good.clone()
         },
     ));
+    for (what, mode, permits, permits_at_least) in [
+        ("fewest permits of a shared lock", LockMode::Shared, 0, 1),
+        (
+            "fewest permits of an exclusive lock",
+            LockMode::Exclusive,
+            0,
+            1,
+        ),
+        (
+            "more permits at least than at most",
+            LockMode::Semaphore,
+            2,
+            3,
+        ),
+        (
+            "more permits at least than the default",
+            LockMode::Semaphore,
+            0,
+            2,
+        ),
+        (
+            "as many at least as a number can say",
+            LockMode::Semaphore,
+            3,
+            u32::MAX,
+        ),
+    ] {
+        let request = AcquireRequest {
+            mode: mode.into(),
+            permits,
+            limit: if mode == LockMode::Semaphore { 3 } else { 0 },
+            permits_at_least,
+            ..good.clone()
+        };
+        bad.push((what, "permits_at_least", request));
+    }
     for (what, field, mode, permits, limit) in bad_permits() {
         let request = AcquireRequest {
             mode: mode.into(),

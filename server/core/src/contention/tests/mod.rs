@@ -142,7 +142,7 @@ fn a_grant_to_a_waiter_that_joins_again_counts_from_when_it_joined() {
     scene.is_granted_elsewhere(1, true);
     scene.answer(&confirms(1), Ok(Reply::Lost(Loss::Expired)));
     scene.pass(Duration::from_millis(10));
-    scene.answer(&joins(1), Ok(Reply::Granted { token: TOKEN }));
+    scene.answer(&joins(1), Ok(granted()));
     assert_eq!(scene.told, [(owner(1), scene.granted())]);
 }
 
@@ -251,7 +251,7 @@ fn waiters_whose_queue_was_lost_join_it_again_in_their_order_once_grants_are_con
     assert_eq!(scene.ops(), [confirms(2)]);
     scene.answer(&confirms(2), Ok(Reply::Renewed));
     assert_eq!(scene.ops(), [joins(1), joins(4)]);
-    scene.answer(&joins(1), Ok(Reply::Granted { token: TOKEN }));
+    scene.answer(&joins(1), Ok(granted()));
     assert_eq!(scene.told[1], (owner(1), scene.granted()));
     // The refresh is not over before all have an answer.
     scene.pass(REFRESH_INTERVAL);
@@ -332,11 +332,7 @@ fn a_waiter_that_left_because_of_a_lowered_limit_is_told_of_it() {
 #[test]
 fn what_joins_the_queue_after_it_gave_up_is_handed_on_unless_it_was_a_call() {
     for (of, discarded) in [(acquire(1), vec![owner(1)]), (call(1), Vec::new())] {
-        for reply in [
-            Ok(queued()),
-            Ok(Reply::Granted { token: TOKEN }),
-            Err(not_replicated()),
-        ] {
+        for reply in [Ok(queued()), Ok(granted()), Err(not_replicated())] {
             let mut scene = Scene::new();
             scene.owners.insert(owner(1), true);
             scene.announce(of.clone(), None);

@@ -11,6 +11,8 @@ use crate::{
 
 pub(super) const TTL: Duration = Duration::from_secs(9);
 pub(super) const TOKEN: FencingToken = FencingToken::new(7);
+/// Every acquire left its number of permits to the store, so that tests find where the number is lost.
+pub(super) const PERMITS: Option<u32> = Some(3);
 
 /// Contended names with what surrounds them.
 pub(super) struct Scene {
@@ -128,6 +130,7 @@ impl Scene {
             name: lock(),
             owner: owner(number),
             token: TOKEN,
+            permits: PERMITS,
             of_session,
         }));
     }
@@ -164,6 +167,7 @@ impl Scene {
     pub(super) fn granted(&self) -> RegistryEvent {
         RegistryEvent::Granted {
             token: TOKEN,
+            permits: PERMITS,
             sent_at: self.answered,
         }
     }
@@ -234,7 +238,15 @@ pub(super) fn current(number: u8, of_session: bool) -> Current {
     Current {
         owner: owner(number),
         token: TOKEN,
+        permits: PERMITS,
         of_session,
+    }
+}
+
+pub(super) fn granted() -> Reply {
+    Reply::Granted {
+        token: TOKEN,
+        permits: PERMITS,
     }
 }
 

@@ -200,10 +200,15 @@ fn one_that_waits_is_granted_what_is_handed_to_it() {
     assert!(queued && scene.call.take_outcome().is_none());
     assert_eq!(scene.call.next_timeout(), None);
     let (token, sent_at) = (FencingToken::new(7), scene.now);
-    scene.event(RegistryEvent::Granted { token, sent_at });
+    scene.event(RegistryEvent::Granted {
+        token,
+        permits: None,
+        sent_at,
+    });
     let granted = CallOutcome::Granted {
         owner: owner(1),
         token,
+        permits: 0,
         sent_at,
     };
     assert_eq!(scene.call.take_outcome(), Some(granted));

@@ -15,8 +15,8 @@ use crate::{
     mode::Mode,
     name::{LockName, Value},
     session::{
-        AcquireRequest, LostWhy, MaxHold, Note, Phase, RegistryEvent, Request, RequestId, Response,
-        ResumedWhat, StreamEnd,
+        AcquireRequest, LostWhy, MaxHold, Note, Phase, Request, RequestId, Response, ResumedWhat,
+        StreamEnd,
     },
 };
 
@@ -161,7 +161,7 @@ fn a_bound_counts_from_the_hand_off_and_not_from_the_request() {
     live(&mut scene, LIMIT * 2, 1);
     scene.said();
     let (token, sent_at) = (FencingToken::new(7), scene.now);
-    scene.event(ticket, RegistryEvent::Granted { token, sent_at });
+    scene.event(ticket, granted_then(token, sent_at));
     assert_eq!(ends_in(&mut scene), Some(LIMIT - drift_margin(LIMIT)));
 }
 

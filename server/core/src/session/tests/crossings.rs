@@ -88,7 +88,7 @@ fn what_happens_to_a_place_that_is_being_left_changes_nothing() {
     let ticket = scene.queue(2, acquire("a"));
     scene.ask(3, Request::Cancel(2));
     let (token, sent_at) = (FencingToken::new(7), scene.now);
-    scene.event(ticket, RegistryEvent::Granted { token, sent_at });
+    scene.event(ticket, granted_then(token, sent_at));
     scene.event(ticket, RegistryEvent::Moved);
     scene.event(ticket, RegistryEvent::Lost(Loss::Forced));
     assert!(scene.said().is_empty() && scene.untracked.is_empty());

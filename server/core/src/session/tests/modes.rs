@@ -9,7 +9,7 @@ use crate::{
     command::{Loss, Op, Reply},
     id::Actor,
     mode::{Mode, Permits},
-    session::{AcquireRequest, LockSpecs, NotGranted, Refused, Request, Response, Wait},
+    session::{AcquireRequest, LockSpecs, NotGranted, Refused, Request, RequestId, Response, Wait},
 };
 
 fn permits(number: u32, limit: u32) -> Mode {
@@ -154,4 +154,82 @@ fn a_permission_is_for_the_mode_of_its_name() {
     });
     assert_eq!(lost, Some(vec![name("d")]));
     assert_eq!(scene.session.holds(), 1);
+}
+
+/// Returns the numbers of permits of the locks that a request was granted.
+fn permits_of(scene: &mut Scene, request: RequestId) -> Vec<u32> {
+    match &scene.said()[..] {
+        [(of, Response::Granted { locks, .. })] if *of == request => {
+            locks.iter().map(|lock| lock.permits).collect()
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+fn left(least: u32, most: u32, limit: u32) -> Mode {
+    Mode::Semaphore(Permits::new(most, limit).unwrap().or_at_least(least))
+}
+
+#[test]
+fn the_number_of_permits_is_that_of_the_grant_at_once_from_the_queue_and_once_more() {
+    let mut scene = Scene::open();
+    scene.ask(2, Request::Acquire(in_mode(permits(3, 5), acquire("a"))));
+    scene.answer();
+    assert_eq!(permits_of(&mut scene, 2), [3]);
+    let actor = AcquireRequest {
+        actor: Actor::new(7),
+        reentrant: true,
+        ..acquire("a")
+    };
+    scene.ask(3, Request::Acquire(in_mode(left(1, 5, 5), actor.clone())));
+    scene.answer();
+    let owner = match &scene.said()[..] {
+        [(3, Response::Granted { locks, .. })] => {
+            assert_eq!(locks.first().permits, 2);
+            locks.first().owner
+        }
+        other => panic!("{other:?}"),
+    };
+    // Once more, with what it holds: it needs no more than that.
+    scene.ask(4, Request::Acquire(in_mode(left(2, 5, 5), actor.clone())));
+    assert_eq!(permits_of(&mut scene, 4), [2]);
+    scene.ask(5, Request::Acquire(in_mode(left(3, 5, 5), actor)));
+    assert!(matches!(refused(&mut scene, 5), Refused::Upgrade { .. }));
+    // A waiter gets what another's end leaves it.
+    let waits = scene.queue(6, in_mode(left(1, 4, 5), acquire("a")));
+    for _ in 0..2 {
+        let name = name("a");
+        scene.ask(7, Request::Release { name, owner });
+    }
+    scene.answer_all();
+    let granted = scene
+        .said()
+        .into_iter()
+        .find_map(|(request, said)| match said {
+            Response::Granted { locks, .. } if request == 6 => Some(locks),
+            _ => None,
+        });
+    let granted = granted.unwrap();
+    assert_eq!((granted.first().owner, granted.first().permits), (waits, 2));
+    assert_eq!(scene.permits_taken("a"), 5);
+}
+
+#[test]
+fn each_of_several_says_its_own_number_of_permits() {
+    let mut scene = Scene::open();
+    scene.ask(2, Request::Acquire(in_mode(permits(2, 5), acquire("b"))));
+    scene.answer();
+    assert_eq!(permits_of(&mut scene, 2), [2]);
+    let locks = vec![
+        spec("c", permits(1, 1)),
+        spec("b", left(1, 5, 5)),
+        spec("a", Mode::Shared),
+    ];
+    let several = AcquireRequest {
+        locks: LockSpecs::from_vec(locks).unwrap(),
+        ..acquire("a")
+    };
+    scene.ask(3, Request::Acquire(several));
+    scene.answer_all();
+    assert_eq!(permits_of(&mut scene, 3), [1, 3, 0]);
 }

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     id::{Actor, FencingToken},
-    session::{AcquireRequest, RegistryEvent, Request, Response},
+    session::{AcquireRequest, Request, Response},
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -94,7 +94,7 @@ fn a_hand_off_counts_from_when_the_command_that_found_it_was_sent() {
     scene.pass(SECOND);
     scene.ask(3, beat(1));
     assert_eq!(acks(&mut scene), [(3, 1, full())]);
-    scene.event(ticket, RegistryEvent::Granted { token, sent_at });
+    scene.event(ticket, granted_then(token, sent_at));
     assert_eq!(granted(&mut scene), full() - SECOND);
 }
 
@@ -115,6 +115,6 @@ fn what_was_taken_of_several_names_counts_from_when_its_renewal_was_sent() {
     assert_eq!(acks(&mut scene), [(3, 1, full())]);
     scene.reply(id, stamped);
     let (token, sent_at) = (FencingToken::new(7), scene.now);
-    scene.event(ticket, RegistryEvent::Granted { token, sent_at });
+    scene.event(ticket, granted_then(token, sent_at));
     assert_eq!(granted(&mut scene), full() - SECOND);
 }

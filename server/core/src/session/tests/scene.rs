@@ -68,6 +68,15 @@ pub(super) fn name(text: &str) -> LockName {
     LockName::parse(text).unwrap()
 }
 
+/// Returns the event of a grant by a command that was sent then.
+pub(super) fn granted_then(token: FencingToken, sent_at: Moment) -> RegistryEvent {
+    RegistryEvent::Granted {
+        token,
+        permits: None,
+        sent_at,
+    }
+}
+
 pub(super) fn unavailable() -> StoreError {
     StoreError::Unavailable {
         reason: "down".to_owned(),
@@ -342,8 +351,12 @@ impl Scene {
         for handed in &stamped.executed.handed {
             if self.registered.get(&handed.owner) == Some(&Interest::Waits) {
                 self.registered.insert(handed.owner, Interest::Settling);
-                let (token, sent_at) = (handed.token, stamped.sent_at);
-                self.event(handed.owner, RegistryEvent::Granted { token, sent_at });
+                let granted = RegistryEvent::Granted {
+                    token: handed.token,
+                    permits: handed.permits.map(std::num::NonZeroU32::get),
+                    sent_at: stamped.sent_at,
+                };
+                self.event(handed.owner, granted);
             }
         }
     }

@@ -105,6 +105,7 @@ fn granted() -> Response {
         owner_id: OWNER.to_vec(),
         fencing_token: 5,
         hold_count: 1,
+        permits: 0,
     };
     Response::Granted(SessionGranted {
         locks: vec![lock],
