@@ -246,3 +246,47 @@ impl Fields {
         ClientName::parse(&self.text()?).map_err(|_| Garbled::Shape("client name"))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+
+    /// Semaphore with 2 permits of 5, actor 7, held 3 times; bound 9 ms; revision 4; at least 1 permit.
+    const EXTRAS: &[u8; 37] = b"p\0\0\0\x02\0\0\0\x05\0\0\0\0\0\0\0\x07\0\0\0\x03\
+        \0\0\0\0\0\0\0\x09\0\0\0\x04\0\0\0\x01";
+
+    /// Coordinators that know no bound, revision or smallest number write fewer bytes.
+    #[test]
+    fn extras_that_end_sooner_are_read() {
+        let permits = Permits::new(2, 5).unwrap();
+        let bound = Duration::from_millis(9);
+        for (length, permits, max_hold) in [
+            (21, permits, None),
+            (29, permits, Some(bound)),
+            (33, permits.of_revision(4), Some(bound)),
+            (37, permits.of_revision(4).or_at_least(1), Some(bound)),
+        ] {
+            let extras = Extras::parse(&EXTRAS[..length]).unwrap();
+            assert_eq!(extras.mode, Mode::Semaphore(permits), "{length}");
+            assert_eq!((extras.actor, extras.count), (Actor::new(7), 3));
+            assert_eq!(extras.max_hold, max_hold, "{length}");
+        }
+        for length in [20, 22, 30, 36] {
+            assert!(Extras::parse(&EXTRAS[..length]).is_none(), "{length}");
+        }
+    }
+
+    /// Coordinators that know no predecessors write none.
+    #[test]
+    fn a_session_without_predecessors_is_read() {
+        let ids = [1; 16].into_iter().chain([2; 16]).collect::<Vec<u8>>();
+        let session = SessionId::parse(&ids[..16]);
+        let none = Predecessors::new([]);
+        assert_eq!(parse_sessions(&[]), Some((None, none.clone())));
+        assert_eq!(parse_sessions(&ids[..16]), Some((session, none)));
+        let former = Predecessors::new(SessionId::parse(&ids[16..]));
+        assert_eq!(parse_sessions(&ids), Some((session, former)));
+        assert_eq!(parse_sessions(&ids[..17]), None);
+    }
+}
