@@ -384,7 +384,7 @@ pub enum Reply {
     /// The force release was carried out.
     Forced {
         /// The former holders, except foreign ones; or the former waiter.
-        former: Vec<Former>,
+        former: Vec<OwnerAt>,
         /// Whether anything was released.
         released: bool,
         /// The name's token now.
@@ -393,7 +393,7 @@ pub enum Reply {
     /// The request to release was sent to these holders, of which the caller tells its own.
     Asked {
         /// The holders, all of them sessions.
-        holders: Vec<AskedHolder>,
+        holders: Vec<OwnerAt>,
     },
     /// The hold was changed; if false, it was lost before.
     Changed(bool),
@@ -471,20 +471,11 @@ pub struct Current {
     pub of_session: bool,
 }
 
-/// Holder that was asked to release a lock.
+/// Holder or waiter, and its coordinator.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AskedHolder {
+pub struct OwnerAt {
     /// Its owner id.
     pub owner: OwnerId,
-    /// The coordinator through which it holds.
-    pub coordinator: CoordinatorId,
-}
-
-/// Former holder of a lock that was force-released, or former waiter.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Former {
-    /// Its owner id.
-    pub owner: OwnerId,
-    /// The coordinator through which it held.
+    /// The coordinator through which it holds or waits.
     pub coordinator: CoordinatorId,
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use leasehold_core::{
-    command::{End, Former, Loss, One, Op, ReleaseRequest, Reply},
+    command::{End, Loss, One, Op, OwnerAt, ReleaseRequest, Reply},
     id::{FencingToken, OwnerId},
     name::LockName,
     session::RegistryEvent,
@@ -75,7 +75,7 @@ async fn forced(
     else {
         return Err(unexpected("force release"));
     };
-    for Former { owner, .. } in former {
+    for OwnerAt { owner, .. } in former {
         if matches!(one, Some(One::Waiter(_))) {
             let event = RegistryEvent::ForcedOut;
             coordinator.registry().deliver(&owner, event);

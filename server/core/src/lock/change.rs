@@ -8,7 +8,7 @@ use super::{
     step::{HandedOn, Step, alone, over},
 };
 use crate::{
-    command::{AskedHolder, CURRENT_AT_ONCE, Current, End, Former, Loss, One, Reply},
+    command::{CURRENT_AT_ONCE, Current, End, Loss, One, OwnerAt, Reply},
     hold::Hold,
     id::{FencingToken, OwnerId, WaiterNumber},
     mode::Mode,
@@ -149,14 +149,7 @@ impl LockState {
         if released && holds.is_empty() {
             step.tell(|| Change::Forced(None));
         }
-        let mut former: Vec<Former> = holds
-            .iter()
-            .map(|hold| Former {
-                owner: hold.owner,
-                coordinator: hold.coordinator.clone(),
-            })
-            .collect();
-        former.sort_unstable_by_key(|former| former.owner);
+        let former = owners(&holds);
         if released {
             self.mint(step);
         }
@@ -173,7 +166,7 @@ impl LockState {
         self.forced(step, former.into_iter().collect(), released)
     }
 
-    fn force_holder(&mut self, step: &mut Step<'_>, token: FencingToken) -> Option<Former> {
+    fn force_holder(&mut self, step: &mut Step<'_>, token: FencingToken) -> Option<OwnerAt> {
         let owner = self.holders.iter().find(|hold| hold.token == token)?.owner;
         let hold = self.holders.remove(&owner)?;
         step.tell(|| Change::ForcedHolder(over(&hold)));
@@ -181,20 +174,20 @@ impl LockState {
         if self.token.is_none_or(|record| record.last <= token) {
             self.mint(step);
         }
-        Some(Former {
+        Some(OwnerAt {
             owner,
             coordinator: hold.coordinator,
         })
     }
 
-    fn force_waiter(&mut self, step: &mut Step<'_>, number: WaiterNumber) -> Option<Former> {
+    fn force_waiter(&mut self, step: &mut Step<'_>, number: WaiterNumber) -> Option<OwnerAt> {
         let owner = self.queue.numbered(number)?.acquire.owner;
         let waiter = self.queue.force_out(&owner)?;
         step.tell(|| Change::ForcedWaiter(Box::new(waiter.view())));
         // Its coordinator may have it join again before it has heard of this.
         let until = step.now.after(step.caller.token_memory);
         self.replaced.insert(owner, Void::Forced, until);
-        Some(Former {
+        Some(OwnerAt {
             owner,
             coordinator: waiter.coordinator,
         })
@@ -203,7 +196,7 @@ impl LockState {
     fn forced(
         &mut self,
         step: &mut Step<'_>,
-        former: Vec<Former>,
+        former: Vec<OwnerAt>,
         released: bool,
     ) -> (Reply, HandedOn) {
         let handed_on = self.hand_on(step);
@@ -232,14 +225,7 @@ impl LockState {
                 step.tell(|| Change::ReleaseRequested(seen));
             }
         }
-        let mut holders: Vec<AskedHolder> = asked
-            .iter()
-            .map(|hold| AskedHolder {
-                owner: hold.owner,
-                coordinator: hold.coordinator.clone(),
-            })
-            .collect();
-        holders.sort_unstable_by_key(|holder| holder.owner);
+        let holders = owners(&asked);
         Reply::Asked { holders }
     }
 
@@ -309,4 +295,15 @@ impl LockState {
         }
         (Reply::Changed(true), self.hand_on(step))
     }
+}
+
+/// Returns the holders, sorted by owner id.
+fn owners(holds: &[&Hold]) -> Vec<OwnerAt> {
+    let each = holds.iter().map(|hold| OwnerAt {
+        owner: hold.owner,
+        coordinator: hold.coordinator.clone(),
+    });
+    let mut owners: Vec<OwnerAt> = each.collect();
+    owners.sort_unstable_by_key(|holder| holder.owner);
+    owners
 }

@@ -3,7 +3,7 @@
 use std::{cell::Cell, time::Duration};
 
 use leasehold_core::{
-    command::{Acquire, Former, Loss, Op, Reply},
+    command::{Acquire, Loss, Op, OwnerAt, Reply},
     id::{FencingToken, Predecessors},
     time::StoreTime,
     view::{HolderView, NameView},
@@ -184,7 +184,7 @@ fn compare_answer(
         } => {
             let mut holds = before.ledger.holds.clone();
             holds.sort_unstable_by_key(|hold| hold.owner);
-            let due = holds.iter().map(|hold| Former {
+            let due = holds.iter().map(|hold| OwnerAt {
                 owner: hold.owner.id(),
                 coordinator: coordinator(hold.coordinator),
             });

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use leasehold_core::{
-    command::{AskedHolder, Caller, End, Former, ReleaseRequest, Reply, Stamped},
+    command::{Caller, End, OwnerAt, ReleaseRequest, Reply, Stamped},
     failure::StoreError,
     id::{FencingToken, OwnerId},
     name::LockName,
@@ -90,7 +90,7 @@ impl Masters {
     ) -> Result<Stamped, StoreError> {
         let mut round = self.ask(name, Ask::force_release(caller, only));
         let (mut newest, mut released) = (0, false);
-        let mut former: Vec<Former> = Vec::new();
+        let mut former: Vec<OwnerAt> = Vec::new();
         let mut silent: Vec<usize> = (0..self.number()).collect();
         let forced = round.verdict(Tally::attempt, |from, said, _| {
             if let Said::Forced {
@@ -104,7 +104,6 @@ impl Masters {
                 }
                 newest = newest.max(here);
                 released |= held;
-                let of = of.map(|(owner, coordinator)| Former { owner, coordinator });
                 former.extend(of.filter(|of| !former.contains(of)));
             }
             Vote::Yes
@@ -146,7 +145,7 @@ impl Masters {
     ) -> Result<Stamped, StoreError> {
         let ask = Ask::request_release(&caller, only, &request);
         let mut round = self.ask(&name, ask);
-        let mut holders: Vec<AskedHolder> = Vec::new();
+        let mut holders: Vec<OwnerAt> = Vec::new();
         let asked = round.verdict(Tally::attempt, |_, said, _| {
             if let Said::Asked(Some(holder)) = said
                 && holders.iter().all(|other| other.owner != holder.owner)

@@ -7,8 +7,8 @@ use std::{
 };
 
 use leasehold_core::{
-    command::{Acquire, AskedHolder, Caller, End, Loss, ReleaseRequest, Resume},
-    id::{CoordinatorId, FencingToken, OwnerId},
+    command::{Acquire, Caller, End, Loss, OwnerAt, ReleaseRequest, Resume},
+    id::{FencingToken, OwnerId},
     name::Value as LockValue,
     time::StoreTime,
 };
@@ -18,7 +18,7 @@ use crate::measure::Script;
 use crate::redis::{
     encode::{details, millis, release_request},
     ended,
-    fields::{Fields, Garbled},
+    fields::{Decoded, Fields, Garbled},
     keys::{Key, Keys, LockKeys},
 };
 
@@ -68,10 +68,10 @@ pub(super) enum Said {
     Forced {
         held: bool,
         newest: i64,
-        former: Option<(OwnerId, CoordinatorId)>,
+        former: Option<OwnerAt>,
     },
     /// The holder that is asked to release, if there is one.
-    Asked(Option<AskedHolder>),
+    Asked(Option<OwnerAt>),
 }
 
 /// Contents of a lock's key.
@@ -400,17 +400,9 @@ impl Ask {
             (0, Script::ForceRelease) => Said::Forced {
                 held: fields.flag()?,
                 newest: fields.int()?,
-                former: {
-                    let owner = fields.bytes()?;
-                    let coordinator = fields.coordinator()?;
-                    OwnerId::parse(&owner).map(|owner| (owner, coordinator))
-                },
+                former: holder(&mut fields)?,
             },
-            (0, Script::RequestRelease) => Said::Asked({
-                let owner = fields.bytes()?;
-                let coordinator = fields.coordinator()?;
-                OwnerId::parse(&owner).map(|owner| AskedHolder { owner, coordinator })
-            }),
+            (0, Script::RequestRelease) => Said::Asked(holder(&mut fields)?),
             (0, _) => Said::Done,
             (1, _) => Said::Gone(Loss::Deleted),
             (2, _) => Said::Gone(Loss::Taken),
@@ -421,6 +413,12 @@ impl Ask {
         };
         Ok(Reply { said, at })
     }
+}
+
+/// Reads a holder; `None` if its owner id is empty.
+fn holder(fields: &mut Fields) -> Decoded<Option<OwnerAt>> {
+    let (owner, coordinator) = (fields.bytes()?, fields.coordinator()?);
+    Ok(OwnerId::parse(&owner).map(|owner| OwnerAt { owner, coordinator }))
 }
 
 /// Returns the owner ids that a resume replaces, one after the other.

@@ -8,7 +8,7 @@ use std::{
 
 use leasehold_core::failure::StoreError;
 use leasehold_core::{
-    command::{Acquire, Caller, Former, Loss, Reply, Resume, ResumedWaiter},
+    command::{Acquire, Caller, Loss, OwnerAt, Reply, Resume, ResumedWaiter},
     id::{OwnerId, WaiterNumber},
     name::LockName,
     view::{EDGES, WaitEdge, WaiterView},
@@ -155,11 +155,11 @@ impl Inner {
     }
 
     /// Removes the waiter of a number from the queue, and returns it as it was.
-    pub(super) fn force_waiter(&self, name: &LockName, number: WaiterNumber) -> Option<Former> {
+    pub(super) fn force_waiter(&self, name: &LockName, number: WaiterNumber) -> Option<OwnerAt> {
         let former = {
             let lines = self.lines.lock();
             let place = lines.get(name)?.numbered(number)?;
-            Former {
+            OwnerAt {
                 owner: place.owner(),
                 coordinator: place.turn.caller.coordinator.clone(),
             }

@@ -4,8 +4,7 @@ use std::num::NonZeroU32;
 
 use leasehold_core::{
     command::{
-        Acquire, AskedHolder, Current, Executed, Former, Handed, Loss, Reply, ResumedTerms,
-        ResumedWaiter,
+        Acquire, Current, Executed, Handed, Loss, OwnerAt, Reply, ResumedTerms, ResumedWaiter,
     },
     id::{FencingToken, OwnerId},
     time::StoreTime,
@@ -114,10 +113,8 @@ fn long_answer(mut fields: Fields, at: StoreTime) -> Decoded<Reply> {
         },
         5 => {
             let (released, token) = (fields.flag()?, fields.token()?);
-            let mut former = fields.each(former)?;
-            former.sort_unstable_by_key(|former| former.owner);
             Reply::Forced {
-                former,
+                former: owners(&mut fields)?,
                 released,
                 token,
             }
@@ -158,11 +155,9 @@ fn long_answer(mut fields: Fields, at: StoreTime) -> Decoded<Reply> {
             position: fields.count()?,
             expires_in: fields.expiry()?,
         },
-        11 => {
-            let mut holders = fields.each(asked)?;
-            holders.sort_unstable_by_key(|holder| holder.owner);
-            Reply::Asked { holders }
-        }
+        11 => Reply::Asked {
+            holders: owners(&mut fields)?,
+        },
         12 => Reply::Granted {
             token: fields.token()?,
             permits: Some(fields.number()?),
@@ -226,18 +221,16 @@ fn current(mut fields: Fields) -> Decoded<Current> {
     })
 }
 
-fn former(mut fields: Fields) -> Decoded<Former> {
-    Ok(Former {
-        owner: fields.owner()?,
-        coordinator: fields.coordinator()?,
-    })
-}
-
-fn asked(mut fields: Fields) -> Decoded<AskedHolder> {
-    Ok(AskedHolder {
-        owner: fields.owner()?,
-        coordinator: fields.coordinator()?,
-    })
+/// Decodes holders, and sorts them by owner id.
+fn owners(fields: &mut Fields) -> Decoded<Vec<OwnerAt>> {
+    let mut owners = fields.each(|mut holder| {
+        Ok(OwnerAt {
+            owner: holder.owner()?,
+            coordinator: holder.coordinator()?,
+        })
+    })?;
+    owners.sort_unstable_by_key(|holder| holder.owner);
+    Ok(owners)
 }
 
 pub(super) fn holder(mut fields: Fields) -> Decoded<HolderView> {
