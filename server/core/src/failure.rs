@@ -49,6 +49,12 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// Returns the failure of an acquire whose grant had run out before the coordinator learned of it.
+    pub(crate) fn late_grant() -> Self {
+        let reason = "the grant had run out before the coordinator learned of it".to_owned();
+        Self::Unavailable { reason }
+    }
+
     /// Returns whether the same command may succeed later.
     pub fn is_retryable(&self) -> bool {
         matches!(

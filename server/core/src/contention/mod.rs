@@ -338,9 +338,7 @@ impl ContendedNames {
                 }
                 // Nobody was told of its grant, and nobody is granted the lock before its lock-delay is over or it is released.
                 Reply::Lost(Loss::Expired) => {
-                    let reason =
-                        "a grant had run out before the coordinator learned of it".to_owned();
-                    let failed = RegistryEvent::GrantFailed(StoreError::Unavailable { reason });
+                    let failed = RegistryEvent::GrantFailed(StoreError::late_grant());
                     return self.end(name, owner, failed);
                 }
                 // The limit was lowered while it waited.

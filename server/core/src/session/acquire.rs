@@ -371,8 +371,7 @@ impl Acquire {
             }
             Reply::Lost(Loss::Expired) => {
                 step.effects.clean_up(claim, End::Clean, None, step.now);
-                let reason = "the grant had run out before the store's answer came".to_owned();
-                AcquireOutcome::Refused(Refused::Store(StoreError::Unavailable { reason }))
+                AcquireOutcome::Refused(Refused::Store(StoreError::late_grant()))
             }
             _ => {
                 step.effects.clean_up(claim, End::Clean, None, step.now);
