@@ -10,7 +10,7 @@ use leasehold_tests::{alone::alone, report, soak};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use super::load::{Seen, cycle, keep};
+use super::load::{self, Seen};
 use crate::{
     program::{PATIENCE, Program, parse},
     site::{Site, clients},
@@ -20,6 +20,8 @@ const COORDINATORS: usize = 3;
 const ROUNDS: usize = 3;
 /// Contended by so many clients each.
 const TOGETHER: usize = 6;
+/// Time for which a client holds a contended lock.
+const HOLD: Duration = Duration::from_millis(5);
 /// Candidates that wait behind the leader all the time.
 const CANDIDATES: usize = 5;
 const TTL: Duration = Duration::from_secs(10);
@@ -62,13 +64,7 @@ async fn keeps_its_token_and_its_term_through_three_rolling_restarts_under_load(
         .ttl(Duration::from_secs(20));
     let clients = clients(&builder, &endpoints, number).await;
     let seen = Arc::<Seen>::default();
-    let mut work = JoinSet::new();
-    for (number, client) in clients.iter().enumerate() {
-        let held = client.lock(format!("held/{number}")).await.unwrap();
-        work.spawn(keep(held, stop.clone()));
-        let name = format!("contended/{}", number / TOGETHER);
-        work.spawn(cycle(client.clone(), name, Arc::clone(&seen), stop.clone()));
-    }
+    let mut work = load::begin(&clients, TOGETHER, HOLD, &seen, &stop).await;
     let mut candidates = JoinSet::new();
     for client in clients.iter().take(CANDIDATES) {
         let client = client.clone();

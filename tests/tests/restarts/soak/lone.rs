@@ -2,14 +2,11 @@
 
 use std::{
     process::{Command, Stdio},
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, atomic::Ordering},
     time::{Duration, Instant},
 };
 
-use leasehold_client::{Client, LockGuard, LockState, LostReason};
+use leasehold_client::{Client, LostReason};
 use leasehold_tests::{
     Latencies,
     alone::alone,
@@ -20,6 +17,7 @@ use leasehold_tests::{
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use super::load::{self, PATIENCE, Seen};
 use crate::site::{Site, clients};
 
 const CLIENTS: usize = 100;
@@ -28,8 +26,8 @@ const TOGETHER: usize = 5;
 const TTL: Duration = Duration::from_secs(10);
 /// Time that it drains. It has nowhere to send its clients, so all of this time passes in each restart.
 const DRAIN: Duration = Duration::from_secs(1);
-/// Longer than a client may take to acquire anything.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Time for which a client holds a contended lock.
+const HOLD: Duration = Duration::from_millis(20);
 
 /// Returns how many restarts, and how long the coordinator is gone between its end and the start of the next one at most. In
 /// the short form that is a second, which leaves a busy machine some time; in the full one it makes three seconds together with
@@ -41,16 +39,6 @@ fn restarts() -> (u32, Duration) {
     )
 }
 
-/// The clients' observations.
-#[derive(Default)]
-struct Seen {
-    cycles: AtomicU64,
-    /// The longest wait for a lock, in µs.
-    longest: AtomicU64,
-    /// The least that was left of a hold, in µs.
-    least: AtomicU64,
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn loses_no_lock_fails_no_acquire_and_stops_no_job() {
     let _alone = alone().await;
@@ -60,16 +48,8 @@ async fn loses_no_lock_fails_no_acquire_and_stops_no_job() {
     let (mut job, mut ticks) = job(&site.endpoint(0));
     ticks.expect("tick 1", PATIENCE).await;
     let seen = Arc::<Seen>::default();
-    seen.least.store(u64::MAX, Ordering::Relaxed);
     let stop = CancellationToken::new();
-    let mut work = JoinSet::new();
-    for (number, client) in clients.iter().enumerate() {
-        let held = client.lock(format!("held/{number}"));
-        let held = held.await.unwrap();
-        work.spawn(keep(held, Arc::clone(&seen), stop.clone()));
-        let name = format!("contended/{}", number / TOGETHER);
-        work.spawn(cycle(client.clone(), name, Arc::clone(&seen), stop.clone()));
-    }
+    let mut work = load::begin(&clients, TOGETHER, HOLD, &seen, &stop).await;
     let mut stopped = Latencies::new("SIGTERM to exit of the only coordinator");
     let begun = Instant::now();
     let (restarts, longest) = restarts();
@@ -139,43 +119,6 @@ fn last_tick(ticks: &mut Lines) -> u64 {
         last += 1;
     }
     last
-}
-
-/// Holds on to a lock, which is to be held all the time.
-async fn keep(guard: LockGuard, seen: Arc<Seen>, stop: CancellationToken) {
-    let token = guard.fencing_token();
-    while !stop.is_cancelled() {
-        assert_eq!(guard.state(), LockState::Held, "{}", guard.name());
-        let left = u64::try_from(guard.valid_for().as_micros()).unwrap();
-        seen.least.fetch_min(left, Ordering::Relaxed);
-        tokio::select! {
-            () = stop.cancelled() => {}
-            () = tokio::time::sleep(Duration::from_millis(5)) => {}
-        }
-    }
-    assert_eq!(guard.fencing_token(), token);
-    guard.release().await.unwrap();
-}
-
-/// Takes and gives back a lock that others want as well.
-async fn cycle(client: Client, name: String, seen: Arc<Seen>, stop: CancellationToken) {
-    let mut last = None;
-    while !stop.is_cancelled() {
-        let asked = Instant::now();
-        let guard = client.lock(&*name).wait(PATIENCE).await;
-        let guard = guard.unwrap_or_else(|error| panic!("{name}: {error}"));
-        let took = u64::try_from(asked.elapsed().as_micros()).unwrap();
-        seen.longest.fetch_max(took, Ordering::Relaxed);
-        seen.cycles.fetch_add(1, Ordering::Relaxed);
-        assert!(last < Some(guard.fencing_token()), "tokens rise");
-        last = Some(guard.fencing_token());
-        tokio::time::sleep(Duration::from_millis(20)).await;
-        assert_eq!(guard.state(), LockState::Held, "{name}");
-        guard
-            .release()
-            .await
-            .unwrap_or_else(|error| panic!("{name}: {error}"));
-    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

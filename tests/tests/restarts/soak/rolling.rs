@@ -7,16 +7,17 @@ use std::{
 
 use leasehold_client::Client;
 use leasehold_tests::{Latencies, alone::alone, report};
-use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::load::{PATIENCE, Seen, cycle, keep};
+use super::load::{self, PATIENCE, Seen};
 use crate::site::{Site, clients};
 
 const CLIENTS: usize = 300;
 const COORDINATORS: usize = 3;
 /// Contended by so many clients each.
 const TOGETHER: usize = 6;
+/// Time for which a client holds a contended lock.
+const HOLD: Duration = Duration::from_millis(5);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn loses_no_lock_and_fails_no_acquire() {
@@ -28,13 +29,7 @@ async fn loses_no_lock_and_fails_no_acquire() {
     let clients = clients(&builder, &site.endpoints(), CLIENTS).await;
     let seen = Arc::<Seen>::default();
     let stop = CancellationToken::new();
-    let mut work = JoinSet::new();
-    for (number, client) in clients.iter().enumerate() {
-        let held = client.lock(format!("held/{number}")).await.unwrap();
-        work.spawn(keep(held, stop.clone()));
-        let name = format!("contended/{}", number / TOGETHER);
-        work.spawn(cycle(client.clone(), name, Arc::clone(&seen), stop.clone()));
-    }
+    let mut work = load::begin(&clients, TOGETHER, HOLD, &seen, &stop).await;
     let mut drained = Latencies::new("a coordinator's drain");
     let begun = Instant::now();
     for at in 0..COORDINATORS {
