@@ -4,12 +4,12 @@ use std::time::{Duration, Instant};
 
 use leasehold_core::{
     command::{Loss, Op, Reply},
-    mode::{Mode, Permits},
+    mode::Mode,
     view::{HoldView, HolderView},
 };
 use leasehold_tests::RedisServer;
 
-use crate::pair::{Pair, acquire, owner, resume};
+use crate::pair::{Pair, acquire, modes, owner, resume};
 
 /// For longer than the acquire asked for.
 const RENEWED_FOR: Duration = Duration::from_secs(3600);
@@ -21,12 +21,7 @@ const LEFT: Duration = Duration::from_secs(3000);
 #[tokio::test]
 async fn it_leaves_a_longer_end_as_it_is() {
     let redis = RedisServer::start();
-    let permits = Permits::new(2, 2).unwrap();
-    for (name, mode) in [
-        ("exclusive", Mode::Exclusive),
-        ("shared", Mode::Shared),
-        ("permits", Mode::Semaphore(permits)),
-    ] {
+    for (name, mode) in modes() {
         let mut pair = Pair::new(&redis, name).await;
         let granted = pair.run("here", acquire(1, mode)).await;
         let renew = Op::Renew {
@@ -51,21 +46,22 @@ async fn only_hold(pair: &mut Pair) -> HoldView {
     (**hold).clone()
 }
 
+/// Returns a lock with a hold that may last for `bound`.
+async fn bounded(redis: &RedisServer, name: &str, mode: Mode, bound: Duration) -> Pair {
+    let mut pair = Pair::new(redis, name).await;
+    let Op::Acquire(mut asked) = acquire(1, mode) else {
+        panic!("it is an acquire")
+    };
+    asked.max_hold = Some(bound);
+    pair.run("here", Op::Acquire(asked)).await;
+    pair
+}
+
 #[tokio::test]
 async fn a_hold_that_has_lasted_for_as_long_as_it_may_is_not_resumed() {
     let redis = RedisServer::start();
-    let permits = Permits::new(2, 2).unwrap();
-    for (name, mode) in [
-        ("exclusive", Mode::Exclusive),
-        ("shared", Mode::Shared),
-        ("permits", Mode::Semaphore(permits)),
-    ] {
-        let mut pair = Pair::new(&redis, name).await;
-        let Op::Acquire(mut asked) = acquire(1, mode) else {
-            panic!("it is an acquire")
-        };
-        asked.max_hold = Some(SOON);
-        pair.run("here", Op::Acquire(asked)).await;
+    for (name, mode) in modes() {
+        let mut pair = bounded(&redis, name, mode, SOON).await;
         let begun = Instant::now();
         while begun.elapsed() < SOON * 10 {
             only_hold(&mut pair).await;
@@ -91,19 +87,9 @@ async fn a_hold_that_has_lasted_for_as_long_as_it_may_is_not_resumed() {
 #[tokio::test]
 async fn a_resume_that_is_repeated_after_the_bound_finds_what_it_resumed() {
     let redis = RedisServer::start();
-    let permits = Permits::new(2, 2).unwrap();
-    for (name, mode) in [
-        ("exclusive", Mode::Exclusive),
-        ("shared", Mode::Shared),
-        ("permits", Mode::Semaphore(permits)),
-    ] {
-        let mut pair = Pair::new(&redis, name).await;
-        let Op::Acquire(mut asked) = acquire(1, mode) else {
-            panic!("it is an acquire")
-        };
+    for (name, mode) in modes() {
         let bound = Duration::from_secs(2);
-        asked.max_hold = Some(bound);
-        pair.run("here", Op::Acquire(asked)).await;
+        let mut pair = bounded(&redis, name, mode, bound).await;
         let granted = Instant::now();
         let first = pair.run("there", resume(&[1], 2)).await;
         assert!(matches!(first, Reply::Resumed { .. }), "{name}: {first:?}");

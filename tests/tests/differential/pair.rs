@@ -6,7 +6,7 @@ use leasehold_core::{
     command::{Acquire, Caller, Command, End, Executed, Op, Reply, Resume},
     id::{Actor, CoordinatorId, FencingToken, OwnerId, Predecessors, SessionId},
     lock::LockState,
-    mode::Mode,
+    mode::{Mode, Permits},
     name::{ClientName, LockName, Value},
     view::HolderView,
 };
@@ -87,6 +87,16 @@ impl Pair {
             op,
         }
     }
+}
+
+/// Returns a name for a lock in each mode, and the mode; of permits two of four.
+pub(crate) fn modes() -> [(&'static str, Mode); 3] {
+    let permits = Permits::new(2, 4).unwrap();
+    [
+        ("exclusive", Mode::Exclusive),
+        ("shared", Mode::Shared),
+        ("permits", Mode::Semaphore(permits)),
+    ]
 }
 
 pub(crate) fn owner(number: u16) -> OwnerId {

@@ -5,12 +5,12 @@ use std::time::Duration;
 use leasehold_core::{
     command::{Loss, Op, Reply},
     id::OwnerId,
-    mode::{Mode, Permits},
+    mode::Mode,
 };
 use leasehold_tests::RedisServer;
 use redis::FromRedisValue;
 
-use crate::pair::{Pair, acquire, owner, release, resume};
+use crate::pair::{Pair, acquire, modes, owner, release, resume};
 
 async fn ask<T: FromRedisValue>(redis: &RedisServer, command: &[&str]) -> T {
     let mut cmd = redis::cmd(command[0]);
@@ -39,12 +39,7 @@ fn but_times(mut reply: Reply) -> Reply {
 #[tokio::test(flavor = "multi_thread")]
 async fn in_every_mode_a_resume_is_the_same_however_often_it_is_sent() {
     let redis = RedisServer::start();
-    let permits = Mode::Semaphore(Permits::new(2, 4).unwrap());
-    for (name, mode) in [
-        ("alone", Mode::Exclusive),
-        ("read", Mode::Shared),
-        ("counted", permits),
-    ] {
+    for (name, mode) in modes() {
         let mut pair = Pair::new(&redis, name).await;
         for number in 0..5 {
             pair.run("here", acquire(number, mode)).await;

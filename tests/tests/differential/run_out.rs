@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use leasehold_core::{
     command::{Loss, Op, Reply},
-    mode::{Mode, Permits},
+    mode::Mode,
     name::Value,
     view::HolderView,
 };
 use leasehold_tests::{RedisServer, wait};
 
-use crate::pair::{Pair, acquire, release};
+use crate::pair::{Pair, acquire, modes, release};
 
 /// Returns an acquire of a hold that runs out at once, and closes the lock for longer than any test takes.
 fn short(number: u16, mode: Mode) -> Op {
@@ -26,12 +26,7 @@ fn short(number: u16, mode: Mode) -> Op {
 #[tokio::test]
 async fn of_a_hold_of_which_only_the_lock_delay_is_left_it_is_told_that_it_is_lost() {
     let redis = RedisServer::start();
-    let permits = Permits::new(2, 2).unwrap();
-    for (name, mode) in [
-        ("exclusive", Mode::Exclusive),
-        ("shared", Mode::Shared),
-        ("permits", Mode::Semaphore(permits)),
-    ] {
+    for (name, mode) in modes() {
         let pair = tokio::sync::Mutex::new(Pair::new(&redis, name).await);
         let view = async || match pair.lock().await.run("here", Op::View { waiters: 1 }).await {
             Reply::Seen(view) => *view,
