@@ -61,7 +61,7 @@ impl fmt::Display for SessionId {
     }
 }
 
-/// Most predecessors that are kept of a hold or waiter. `resume.lua` and `quorum/resume.lua` have the same number.
+/// Most predecessors that are kept of a hold or waiter. `resumed.lua` has the same number.
 pub const MOST_PREDECESSORS: usize = 3;
 
 /// The last sessions from which streams have resumed a hold or waiter, the latest first: an operator who ends one of them ends

@@ -13,25 +13,11 @@
 -- If it is sent again, it has no further effect.
 
 local HOLD_RESUMED, PLACE_RESUMED = 9, 10
-local SESSIONS_KEPT = 64 -- bytes: of the session and its predecessors; id.rs has the same number
-
--- Returns whether a hold with these extras has been held for as long as it may.
-local function is_bound_over(extras, granted)
-  local max_hold = #extras >= REVISION and unpack_bytes('>I8', extras, 22) or 0
-  return max_hold > 0 and granted + max_hold * 1000 <= now
-end
 
 -- Wakes the coordinator that had it.
 local function tell_former(coordinator, owner)
   -- Only a hint: if it is not permitted, its next renewal or refresh finds out.
   if coordinator ~= me then tell_owner(coordinator, 'M' .. owner .. lock) end
-end
-
--- Returns the session that resumes, before those that had it so far. A repeated resume changes nothing. If Redis is out of
--- memory, the result is no longer than what was there.
-local function resumed_by(session, sessions)
-  if sessions:sub(1, 16) == session then return sessions end
-  return (session .. sessions):sub(1, full and math.max(#sessions, 16) or SESSIONS_KEPT)
 end
 
 -- Returns the new details, from a place in a text. If Redis is out of memory, a longer client name is left out.
@@ -45,11 +31,11 @@ end
 local function resume_hold(owner, found, next, ttl, times, session, client)
   if has_run_out(owner, found) then return EXPIRED end
   local _, delay, coordinator, sessions, extras = read_details(found, DETAILS)
-  sessions = resumed_by(session, sessions)
+  sessions = resumed_by(session, sessions, full)
   -- Otherwise one who resumes it again and again holds it for ever. What is left is for the coordinator that had it to end: the
   -- caller, if it repeats a resume.
   local token, granted = unpack_bytes('>I8I8', found)
-  if owner ~= next and is_bound_over(extras, granted) then return EXPIRED end
+  if owner ~= next and is_bound_over(found, extras) then return EXPIRED end
   -- First, and not only for the token: after such a write, Redis lets a call go on even if it is out of memory.
   remember()
   local resumed = found
@@ -80,7 +66,7 @@ local function resume_place(owner, next, ttl, session, client)
     sign[2] = place
   end
   local _, delay, _, sessions, extras, _, value_at = read_details(details, 1)
-  sessions = resumed_by(session, sessions)
+  sessions = resumed_by(session, sessions, full)
   local value, lasts = details:sub(value_at), string.format('%.0f', ttl + delay)
   -- Joins before it leaves: a queue that becomes empty in between would come back without an expiry.
   local was, is = from(coordinator, place) .. owner, from(me, place) .. next

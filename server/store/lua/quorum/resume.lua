@@ -40,18 +40,13 @@ if not is_known then return answer(MISSING) end
 local _, delay, coordinator, sessions, extras, former, value = read_details(found)
 local left = call('PTTL', lock)
 if delay > 0 and left >= 0 and left <= delay then return answer(EXPIRED) end
--- Held for as long as it may: see resume.lua.
-local max_hold = #extras >= 29 and unpack_bytes('>I8', extras, 22) or 0
-if not is_next and max_hold > 0 and unpack_bytes('>I8', found, 9) + max_hold * 1000 <= now then return answer(EXPIRED) end
+if not is_next and is_bound_over(found, extras) then return answer(EXPIRED) end
 local full = is_full()
 -- First: after a write like this one Redis lets a script go on even when it is out of memory. Then it
 -- keeps the old client name if the new one is longer, and remembers no owner ids: those only tell a coordinator that still
 -- believes in one of them that the hold was resumed.
 if full and #client > #former then client = former end
--- The session, and up to three that it was resumed from: see resume.lua.
-if sessions:sub(1, 16) ~= session then
-  sessions = (session .. sessions):sub(1, full and math.max(#sessions, 16) or 64)
-end
+sessions = resumed_by(session, sessions, full)
 call('PEXPIRE', record, memory_of(token_of(found), memory))
 if not is_next and (times > 1 or extras ~= '') then extras = with_times(extras, times) end
 found = found:sub(1, 16) .. next .. pack('>c1I8I2c0Bc0Bc0I2c0', 'c', delay, #me, me, #sessions, sessions, #extras, extras,

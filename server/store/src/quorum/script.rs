@@ -110,7 +110,10 @@ static OPERATIONS: LazyLock<HashMap<Script, Operation>> = LazyLock::new(|| {
         (Script::WriteBack, lua!("write_back")),
         (Script::Extend, lua!("extend")),
         (Script::Restore, lua!("restore")),
-        (Script::Resume, lua!("resume")),
+        (
+            Script::Resume,
+            concat!(include_str!("../../lua/resumed.lua"), lua!("resume")),
+        ),
         (Script::Release, lua!("release")),
         (Script::Undo, lua!("undo")),
         (Script::Raise, lua!("raise")),

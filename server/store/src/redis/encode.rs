@@ -20,7 +20,7 @@ use super::keys::{Channels, Key, LockKeys};
 /// that function are three more: one for locks with several holders, one with the rare operations, and one with those that only
 /// look. They are apart because Lua bounds the local variables of others that a function uses, 60 in all. Another function is
 /// only needed while a feed follows locks.
-static SCRIPT: [&str; 38] = [
+static SCRIPT: [&str; 39] = [
     include_str!("../../lua/common.lua"),
     "local function operations()",
     include_str!("../../lua/hold.lua"),
@@ -38,6 +38,7 @@ static SCRIPT: [&str; 38] = [
     include_str!("../../lua/refresh.lua"),
     include_str!("../../lua/downgrade.lua"),
     include_str!("../../lua/reduce.lua"),
+    include_str!("../../lua/resumed.lua"),
     include_str!("../../lua/resume.lua"),
     include_str!("../../lua/force_release.lua"),
     include_str!("../../lua/set_value.lua"),
