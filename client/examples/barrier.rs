@@ -33,7 +33,7 @@ async fn main() -> Result<(), Failed> {
     let client = Client::connect(endpoint).await?;
     let arrived = Arc::<AtomicUsize>::default();
 
-    // What is left of a participant whose coordinator was killed. It arrives again, and counts once.
+    // Leaves a hold, as a participant does whose coordinator was killed. It arrives again, and counts once.
     let left = client
         .detached_lock(BARRIER)
         .shared()
@@ -72,7 +72,7 @@ async fn meet(session: &Session, admin: &Admin, name: &str) -> Result<LockGuard,
             seen = until(admin, all_are_here) => seen?,
             _ = place.lost() => continue,
         }
-        // Whoever looks late sees this, even when others have left.
+        // A participant that looks late sees this, even when others have left.
         if place.set_value(PASSED).await.is_ok() {
             return Ok(place);
         }

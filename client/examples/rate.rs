@@ -36,12 +36,12 @@ async fn main() -> Result<(), Failed> {
     for number in 1..=WORKERS {
         let (client, working) = (client.clone(), Arc::clone(&working));
         tasks.spawn(async move {
-            // How many at a time: the permit ends with the work, or with the process.
+            // Bounds the work at a time: the permit ends with the work, or with the process.
             let permit = client
                 .semaphore("api/workers", AT_A_TIME)
                 .permits(1)
                 .await?;
-            // How many in a window: nobody releases this permit, it ends with its TTL.
+            // Bounds the starts in a window: nobody releases this permit, it ends with its TTL.
             client
                 .detached_lock("api/starts")
                 .permits(1, STARTS)

@@ -175,7 +175,7 @@ pub(crate) enum Command {
     Bench(BenchOptions),
 }
 
-/// What `sessions` does instead of listing.
+/// Action of `sessions` other than listing.
 #[derive(clap::ValueEnum, Clone, Copy, Debug)]
 pub(crate) enum SessionsAction {
     /// End a session

@@ -7,7 +7,7 @@ use crate::{id::SessionId, time::StoreTime};
 /// Most marks that are kept at a time. `ended_sessions.lua` has the same number.
 pub const MOST_ENDED: usize = 1000;
 
-/// What coordinators have ended because of one mark.
+/// Number of sessions, holds and waits that coordinators have ended because of one mark.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct EndedCount {
     /// The sessions: the one of that id, and those that have resumed what it had.

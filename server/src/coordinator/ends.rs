@@ -19,7 +19,7 @@ pub struct Ends(Arc<Shared>);
 struct Shared {
     /// By the id that is ended, and the session's own id.
     sessions: Mutex<BTreeMap<(SessionId, SessionId), Arc<Inbox>>>,
-    /// What has ended, and the store does not know yet.
+    /// Ended sessions, holds and waits that the store does not know of yet.
     reports: Mutex<Vec<(SessionId, EndedCount)>>,
     reported: Notify,
 }

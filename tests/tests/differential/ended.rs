@@ -28,7 +28,7 @@ struct Marks {
     store: Store,
     clock: MultiplexedConnection,
     rules: EndedSessions,
-    /// When marks end: in Redis, some time between the two.
+    /// Ends of marks: in Redis, each is some time between the two.
     ends: Vec<(StoreTime, StoreTime)>,
 }
 

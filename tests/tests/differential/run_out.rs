@@ -49,7 +49,7 @@ async fn of_a_hold_of_which_only_the_lock_delay_is_left_it_is_told_that_it_is_lo
             let again = pair.lock().await.run("here", short(1, mode)).await;
             assert_eq!(again, Reply::Lost(Loss::Expired), "{name}");
         }
-        // It is no one's any more, and ends when it would have.
+        // Nobody holds it any more, and it ends when it would have.
         let after = view().await;
         let [HolderView::Ours(was), HolderView::Ours(is)] = [&before.holders[0], &after.holders[0]]
         else {

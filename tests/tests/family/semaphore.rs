@@ -123,7 +123,7 @@ async fn a_greater_revision_replaces_the_limit_in_use_and_a_smaller_one_follows(
         assert_eq!(refusal.metadata["limit"], "4");
         assert_eq!(refusal.metadata["limit_revision"], "3");
 
-        // Lowered: nobody loses anything, nobody gets in before there is room, and who wants too much is told so.
+        // Lowered: nobody loses anything, nobody gets in before there is room, and an acquire of too many permits is refused.
         let mut big = site.session(0).await;
         let too_big = big.wait_for(semaphore(name, 2, 2)).await;
         let unary = AcquireRequest {

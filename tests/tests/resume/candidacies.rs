@@ -20,7 +20,7 @@ fn campaign(value: &str) -> SessionAcquire {
     by(ACTOR, with_value(value, exclusive(ELECTION)))
 }
 
-/// Checks that a session is told at once, and not queued behind itself, if it campaigns again.
+/// Checks that a session is refused at once, and not queued behind itself, if it campaigns again.
 async fn is_refused_again(session: &mut RawSession, why: &str) {
     let id = session.ask_for(campaign("again")).await;
     let refused = session.refusal(id, PROMPT).await;

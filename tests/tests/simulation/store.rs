@@ -91,7 +91,7 @@ pub(crate) struct Held {
     pub(crate) mode: Mode,
     /// When it ends unless it is renewed.
     pub(crate) ends_at: u64,
-    /// When it ends although it is renewed. A hand-off may be confirmed, or found, that much after it was made: within the claim
+    /// Time at which it ends although it is renewed. A hand-off may be confirmed, or found, that much after it was made: within the claim
     /// time at another coordinator, and within its TTL if the reply was lost.
     pub(crate) bound: Option<u64>,
 }

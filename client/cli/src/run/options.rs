@@ -102,7 +102,7 @@ pub(crate) struct RunOptions {
     pub(crate) permits_at_least: Option<u32>,
 
     /// Revision of the limit: 0 to 4294967295. A greater one than that in force replaces the limit at once, also while
-    /// permits are held; users with a smaller one follow
+    /// permits are held; an acquire with a smaller one uses that in force
     #[arg(
         long,
         value_name = "NUMBER",

@@ -138,7 +138,7 @@ async fn another_limit_is_refused_with_the_one_in_force() {
     );
     assert_eq!(stdout(&refused), "");
 
-    // Unless it has a greater revision; who has none follows.
+    // Unless it has a greater revision; an acquire without one uses that in force.
     let args = [
         "run",
         "a",

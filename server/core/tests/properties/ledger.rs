@@ -223,7 +223,7 @@ impl Ledger {
         Mode::Semaphore(granted.or_at_least(asked.at_least().unwrap_or(0)))
     }
 
-    /// Checks the number of permits that an acquire is told.
+    /// Checks the number of permits in the answer to an acquire.
     fn check_chosen(&mut self, told: Option<u32>, mode: Mode, event: &Event) {
         if told != chosen(mode) {
             let what = format!("{event:?} says {told:?} permits of {mode:?}");

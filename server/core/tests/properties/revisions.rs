@@ -131,7 +131,7 @@ impl World {
         }
     }
 
-    /// Returns the limit in force, by the rule alone: that of whoever is there, or the one that is remembered.
+    /// Returns the limit in force, by the rule alone: that of the holders and waiters, or the one that is remembered.
     fn in_force(&mut self) -> Option<Limit> {
         let remembered = self
             .last

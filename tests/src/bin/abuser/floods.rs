@@ -35,7 +35,7 @@ enum Names {
     Limits,
 }
 
-/// What an acquire asks for.
+/// Terms of an acquire.
 #[derive(Default)]
 struct Wanted {
     name: String,

@@ -314,7 +314,7 @@ async fn names_and_actors_that_do_not_go_together_are_refused_and_take_nothing()
             each([semaphore("one", 1, 0), shared("two")]),
         ),
         (
-            "a mode that there is not",
+            "an unknown mode",
             "acquire.locks[1].mode",
             each([
                 exclusive("one"),
