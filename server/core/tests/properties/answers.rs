@@ -16,7 +16,7 @@ use proptest::{
 use crate::{
     config,
     history::{Asked, Deed, Event},
-    ledger::Grant,
+    ledger::{Grant, Hold},
     model::Model,
     steps::{Step, steps, steps_with_floors_and_memories},
     world::{World, coordinator},
@@ -192,6 +192,23 @@ fn compare_answer(
             let nothing = holds.is_empty() && before.ledger.ghosts.is_empty();
             prop_assert_eq!(*released, !nothing, "{:#?}", event);
             prop_assert_eq!(*token, record.token().unwrap_or_default(), "{:#?}", event);
+        }
+        Reply::Asked { holders } => {
+            let Deed::RequestRelease(only) = event.deed else {
+                panic!("{event:#?}")
+            };
+            // Who is not on a session can't be told. The view after it shows that it changes nothing.
+            let is_asked = |hold: &&Hold| {
+                !asked[hold.owner.0].ask.unary && only.is_none_or(|token| hold.token == token)
+            };
+            let mut due: Vec<_> = before.ledger.holds.iter().filter(is_asked).collect();
+            due.sort_unstable_by_key(|hold| hold.owner);
+            let due = due.iter().map(|hold| OwnerAt {
+                owner: hold.owner.id(),
+                coordinator: coordinator(hold.coordinator),
+            });
+            prop_assert_eq!(holders, &due.collect::<Vec<_>>(), "{:#?}", event);
+            prop_assert!(event.handed.is_empty() && !event.more, "{:#?}", event);
         }
         _ => {}
     }

@@ -191,6 +191,11 @@ fn of_hold(
             "not reduced, of no semaphore"
         }
         (Deed::SetCount(..), Reply::Changed(true)) => "counted",
+        (Deed::RequestRelease(_), Reply::Asked { holders }) => match holders.len() {
+            0 => "nobody asked to release",
+            1 => "asked to release",
+            _ => "several asked to release",
+        },
         _ => return None,
     })
 }

@@ -84,6 +84,8 @@ pub(crate) enum Deed {
     Refresh(Option<Owner>),
     Force,
     ForceOne(One),
+    /// A request to release it, to all holders or to the one with this token.
+    RequestRelease(Option<FencingToken>),
     Downgrade(Owner),
     Reduce(Owner, u32),
     SetCount(Owner, u32),

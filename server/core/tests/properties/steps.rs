@@ -59,6 +59,12 @@ pub(crate) enum Step {
         is_wait: bool,
         which: usize,
     },
+    /// An operator asks all holders, or one counted from the first, to release.
+    RequestRelease {
+        name: usize,
+        by: usize,
+        which: Option<usize>,
+    },
     /// A hold is shared from now on.
     Downgrade { name: usize, who: Who },
     /// A hold keeps so many permits.
@@ -215,7 +221,7 @@ fn step(mix: [u32; 3], time: BoxedStrategy<Step>) -> impl Strategy<Value = Step>
     let refresh = (name.clone(), by.clone(), prop::option::of(who()))
         .prop_map(|(name, by, oldest)| Step::Refresh { name, by, oldest });
     let of_holds = prop_oneof![
-        2 => (name.clone(), who()).prop_map(|(name, who)| Step::Downgrade { name, who }),
+        3 => (name.clone(), who()).prop_map(|(name, who)| Step::Downgrade { name, who }),
         1 => (name.clone(), who(), 1..LIMIT)
             .prop_map(|(name, who, permits)| Step::Reduce { name, who, permits }),
         1 => (name.clone(), who(), 1..9_u32)
@@ -249,6 +255,8 @@ fn step(mix: [u32; 3], time: BoxedStrategy<Step>) -> impl Strategy<Value = Step>
             which,
         },
     );
+    let request_release = (name.clone(), by.clone(), prop::option::of(0..4_usize))
+        .prop_map(|(name, by, which)| Step::RequestRelease { name, by, which });
     prop_oneof![
         18 => acquire,
         6 => again,
@@ -257,7 +265,8 @@ fn step(mix: [u32; 3], time: BoxedStrategy<Step>) -> impl Strategy<Value = Step>
         8 => refresh,
         1 => (name, by).prop_map(|(name, by)| Step::Force { name, by }),
         2 => force_one,
-        6 => of_holds,
+        1 => request_release,
+        7 => of_holds,
         5 => resume,
         10 => time,
     ]

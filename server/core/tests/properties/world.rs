@@ -1,11 +1,11 @@
 //! Lock table that carries out steps, and records requests and replies.
 
-use std::{collections::HashMap, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use leasehold_core::{
-    command::{Acquire, Caller, Command, Executed, One, Op, Reply, Resume},
-    id::{CoordinatorId, FencingToken},
-    name::{LockName, Value},
+    command::{Acquire, Caller, Command, Executed, One, Op, ReleaseRequest, Reply, Resume},
+    id::{CoordinatorId, FencingToken, ReleaseRequestId},
+    name::{LockName, ReleaseReason, Value},
     table::LockTable,
     time::StoreTime,
     view::{HolderView, NameEdges, NameView},
@@ -143,6 +143,14 @@ impl World {
                 let one = self.one(name, is_wait, which)?;
                 Some(self.deed(name, by, Deed::ForceOne(one)))
             }
+            Step::RequestRelease { name, by, which } => {
+                let only = match which.map(|which| self.one(name, false, which)) {
+                    None => None,
+                    Some(Some(One::Holder(token))) => Some(token),
+                    Some(_) => return None,
+                };
+                Some(self.deed(name, by, Deed::RequestRelease(only)))
+            }
             Step::Downgrade { name, who } => self.about(name, who, Deed::Downgrade),
             Step::Reduce { name, who, permits } => {
                 self.about(name, who, |owner| Deed::Reduce(owner, permits))
@@ -271,6 +279,14 @@ impl World {
             },
             Deed::Force => Op::ForceRelease,
             Deed::ForceOne(one) => Op::ForceReleaseOne(one),
+            Deed::RequestRelease(only) => Op::RequestRelease {
+                only,
+                request: Arc::new(ReleaseRequest {
+                    id: ReleaseRequestId::new(7),
+                    reason: ReleaseReason::default(),
+                    within: None,
+                }),
+            },
             Deed::Downgrade(owner) => Op::Downgrade { owner: owner.id() },
             Deed::Reduce(owner, permits) => Op::Reduce {
                 owner: owner.id(),
