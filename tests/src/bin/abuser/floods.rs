@@ -10,8 +10,9 @@ use std::{
 };
 
 use leasehold_proto::v1::{
-    AcquireRequest, LockMode, SessionAcquire, SessionHeartbeat, SessionOpen, SessionReduce,
-    SessionRelease, SessionRequest, lock_service_client::LockServiceClient,
+    AcquireRequest, LockMode, LockSpec, RequestReleaseRequest, SessionAcquire, SessionHeartbeat,
+    SessionOpen, SessionReduce, SessionRelease, SessionRequest,
+    admin_service_client::AdminServiceClient, lock_service_client::LockServiceClient,
     session_request::Request, session_response::Response,
 };
 use tokio::{sync::mpsc, task::JoinSet};
@@ -25,6 +26,10 @@ const SESSIONS: usize = 10;
 const CALLERS: usize = 10;
 /// Number of requests that each session has in flight.
 const IN_FLIGHT: usize = 256;
+/// As many names as an acquire may have.
+const SEVERAL: u64 = 64;
+/// The lock whose holders are asked to release it.
+const ASKED: &str = "abuse/asked";
 
 /// Names that are asked for.
 #[derive(Clone, Copy, Debug)]
@@ -33,44 +38,67 @@ enum Names {
     Distinct,
     /// Permits of one semaphore, each time with another limit of a greater revision.
     Limits,
-}
-
-/// Terms of an acquire.
-#[derive(Default)]
-struct Wanted {
-    name: String,
-    mode: LockMode,
-    permits: u32,
-    limit: u32,
-    limit_revision: u32,
+    /// As many as an acquire may name, in a mode each. Acquires agree on half of the names, in other modes.
+    Several,
 }
 
 static NUMBER: AtomicU64 = AtomicU64::new(0);
 
 impl Names {
-    fn next(self) -> Wanted {
-        let number = || NUMBER.fetch_add(1, Ordering::Relaxed);
-        let (name, limit_revision) = match self {
-            Self::One => ("abuse/flood".to_owned(), 0),
-            Self::Distinct => (format!("abuse/flood/{}", number()), 0),
-            Self::Limits => {
-                let revision = u32::try_from(number() + 1).unwrap_or(u32::MAX);
-                ("abuse/limits".to_owned(), revision)
-            }
-        };
-        match limit_revision {
-            0 => Wanted {
-                name,
-                ..Wanted::default()
+    fn next(self) -> SessionAcquire {
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        match self {
+            Self::One => SessionAcquire {
+                name: "abuse/flood".to_owned(),
+                ..SessionAcquire::default()
             },
-            _ => Wanted {
-                name,
-                mode: LockMode::Semaphore,
-                permits: 2,
-                limit: 2 + limit_revision % 7,
-                limit_revision,
+            Self::Distinct => SessionAcquire {
+                name: format!("abuse/flood/{number}"),
+                wait: Some(prost_types::Duration::default()),
+                ..SessionAcquire::default()
+            },
+            Self::Limits => {
+                let limit_revision = u32::try_from(number + 1).unwrap_or(u32::MAX);
+                SessionAcquire {
+                    name: "abuse/limits".to_owned(),
+                    mode: LockMode::Semaphore.into(),
+                    permits: 2,
+                    limit: 2 + limit_revision % 7,
+                    limit_revision,
+                    ..SessionAcquire::default()
+                }
+            }
+            Self::Several => SessionAcquire {
+                locks: (0..SEVERAL).map(|place| one_of(number, place)).collect(),
+                ..SessionAcquire::default()
             },
         }
+    }
+}
+
+/// Returns the lock at this place of an acquire of several.
+fn one_of(number: u64, place: u64) -> LockSpec {
+    let name = match place % 2 {
+        0 => format!("abuse/several/{place}"),
+        _ => format!("abuse/several/{number}/{place}"),
+    };
+    let spec = LockSpec {
+        name,
+        ..LockSpec::default()
+    };
+    match (number + place) % 3 {
+        0 => spec,
+        1 => LockSpec {
+            mode: LockMode::Shared.into(),
+            ..spec
+        },
+        _ => LockSpec {
+            mode: LockMode::Semaphore.into(),
+            permits: 2,
+            permits_at_least: 1,
+            limit: 3,
+            ..spec
+        },
     }
 }
 
@@ -89,6 +117,88 @@ pub(crate) async fn limits(server: SocketAddr, tally: Tally) -> anyhow::Result<(
     flood(server, Names::Limits, SESSIONS, CALLERS, tally).await
 }
 
+/// Sessions that all want several names at once, in a mode each.
+pub(crate) async fn several(server: SocketAddr, tally: Tally) -> anyhow::Result<()> {
+    flood(server, Names::Several, SESSIONS, 0, tally).await
+}
+
+/// Callers that ask sessions, which never read that, to release the lock that they share.
+pub(crate) async fn requests(server: SocketAddr, tally: Tally) -> anyhow::Result<()> {
+    let mut clients = JoinSet::new();
+    for _ in 0..SESSIONS {
+        let tally = tally.clone();
+        clients.spawn(async move { deaf(server, &tally).await.map(drop) });
+    }
+    while tally.get("granted") < SESSIONS as u64 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    for _ in 0..CALLERS {
+        let tally = tally.clone();
+        clients.spawn(async move {
+            let mut admin = AdminServiceClient::new(channel(server).await?);
+            loop {
+                let request = RequestReleaseRequest {
+                    name: ASKED.to_owned(),
+                    reason: "x".repeat(256),
+                    ..RequestReleaseRequest::default()
+                };
+                match admin.request_release(request).await {
+                    Ok(answer) => {
+                        tally.one("answers");
+                        if answer.into_inner().asked_count == 0 {
+                            tally.one("nobody_asked");
+                        }
+                    }
+                    Err(_) => tally.one("refused"),
+                }
+            }
+        });
+    }
+    while tally.get("answers") < 100 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    ready();
+    clients.join_all().await;
+    Ok(())
+}
+
+/// Shares a lock on a session, and reads nothing from then on. Heartbeats keep the session.
+async fn deaf(server: SocketAddr, tally: &Tally) -> Option<()> {
+    let (requests, outgoing) = mpsc::channel(16);
+    let say = async |request_id, request| {
+        let message = SessionRequest {
+            request_id,
+            request: Some(request),
+            ..SessionRequest::default()
+        };
+        requests.send(message).await.ok()
+    };
+    say(1, Request::Open(SessionOpen::default())).await?;
+    let acquire = SessionAcquire {
+        name: ASKED.to_owned(),
+        mode: LockMode::Shared.into(),
+        ..SessionAcquire::default()
+    };
+    say(2, Request::Acquire(acquire)).await?;
+    let mut client = LockServiceClient::new(channel(server).await?);
+    let outgoing = ReceiverStream::new(outgoing);
+    let mut answers = client.session(outgoing).await.ok()?.into_inner();
+    while !matches!(
+        answers.message().await.ok()??.response?,
+        Response::Granted(_)
+    ) {}
+    tally.one("granted");
+    for sequence in 1.. {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        say(
+            2 + sequence,
+            Request::Heartbeat(SessionHeartbeat { sequence }),
+        )
+        .await?;
+    }
+    Some(())
+}
+
 /// Floods with one session alone, always for other locks.
 pub(crate) async fn one_session(server: SocketAddr, tally: Tally) -> anyhow::Result<()> {
     flood(server, Names::Distinct, 1, 0, tally).await
@@ -102,10 +212,10 @@ async fn flood(
     tally: Tally,
 ) -> anyhow::Result<()> {
     let mut clients = JoinSet::new();
-    let in_flight = if sessions == 1 {
-        16 * IN_FLIGHT
-    } else {
-        IN_FLIGHT
+    let in_flight = match names {
+        Names::Several => IN_FLIGHT / 16,
+        _ if sessions == 1 => 16 * IN_FLIGHT,
+        _ => IN_FLIGHT,
     };
     for _ in 0..sessions {
         let tally = tally.clone();
@@ -156,22 +266,8 @@ async fn session(server: SocketAddr, names: Names, in_flight: usize, tally: &Tal
         requests.send(message).await.ok()
     };
     let ask = async || {
-        let wait = match names {
-            Names::One | Names::Limits => None,
-            Names::Distinct => Some(prost_types::Duration::default()),
-        };
         tally.one("acquires");
-        let wanted = names.next();
-        say(Request::Acquire(SessionAcquire {
-            name: wanted.name,
-            mode: wanted.mode.into(),
-            permits: wanted.permits,
-            limit: wanted.limit,
-            limit_revision: wanted.limit_revision,
-            wait,
-            ..SessionAcquire::default()
-        }))
-        .await
+        say(Request::Acquire(names.next())).await
     };
     say(Request::Open(SessionOpen::default())).await?;
     let mut client = LockServiceClient::new(channel(server).await?);
@@ -238,7 +334,7 @@ async fn caller(server: SocketAddr, names: Names, tally: &Tally) {
         let wanted = names.next();
         let request = AcquireRequest {
             name: wanted.name,
-            mode: wanted.mode.into(),
+            mode: wanted.mode,
             permits: wanted.permits,
             limit: wanted.limit,
             limit_revision: wanted.limit_revision,

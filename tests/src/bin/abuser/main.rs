@@ -2,7 +2,7 @@
 //!
 //! `abuser ADDRESS KIND` connects to the coordinator at ADDRESS from 127.0.1.1 to 127.0.1.8, says `ready` when the abuse is
 //! in full swing, goes on until its standard input ends, and says what it did: `did WHAT=NUMBER …`. Every kind is bounded in
-//! connections and in rate, as `KINDS` tells.
+//! connections and in rate.
 #![expect(clippy::print_stdout, reason = "the answers are the program's output")]
 
 mod blocked;
@@ -47,6 +47,8 @@ async fn main() -> anyhow::Result<()> {
                 "flood-one-name" => floods::one_name(server, tally).await,
                 "flood-names" => floods::names(server, tally).await,
                 "flood-limits" => floods::limits(server, tally).await,
+                "flood-several" => floods::several(server, tally).await,
+                "flood-requests" => floods::requests(server, tally).await,
                 "flood-one-session" => floods::one_session(server, tally).await,
                 "malformed" => malformed::garbage(server, tally).await,
                 "huge" => malformed::huge(server, tally).await,

@@ -39,7 +39,13 @@ const BLOCKED: Abuse = Abuse {
     ..abuse("blocked-waits", 20, 0, 0)
 };
 
-const ABUSES: [Abuse; 12] = [
+/// Ten sessions, each with 16 acquires of 64 names.
+const SEVERAL: Abuse = Abuse {
+    locks: 10 * 16 * 64,
+    ..abuse("flood-several", 10, 10, 0)
+};
+
+const ABUSES: [Abuse; 14] = [
     BLOCKED,
     abuse("slow", 1000, 0, 0),
     abuse("unread-sessions", 40, 40, 0),
@@ -47,6 +53,8 @@ const ABUSES: [Abuse; 12] = [
     abuse("flood-one-name", 20, 20, 0),
     abuse("flood-names", 20, 20, 0),
     abuse("flood-limits", 20, 20, 0),
+    SEVERAL,
+    abuse("flood-requests", 20, 10, 0),
     abuse("flood-one-session", 1, 40, 0),
     abuse("malformed", 16, 0, 16),
     abuse("huge", 8, 0, 8),
