@@ -4,6 +4,7 @@
 mod asked;
 mod bench;
 mod crossing;
+mod documented;
 mod elect;
 mod family;
 mod inspect;
