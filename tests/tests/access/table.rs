@@ -3,11 +3,11 @@
 use std::{collections::HashMap, future::Future, pin::Pin};
 
 use leasehold_proto::v1::{
-    AcquireRequest, CheckTokenRequest, ForceReleaseRequest, GetLockRequest, GetStatusRequest,
-    LeaderRequest, ListLocksRequest, ListSessionsRequest, LostReason, ObserveRequest,
-    ReleaseRequest, RenewRequest, RequestReleaseRequest, SessionOpen, SessionReduce,
-    SessionRelease, WatchLocksRequest, force_release_request::Only, session_request::Request,
-    session_response::Response,
+    AcquireRequest, CheckTokenRequest, EndSessionRequest, ForceReleaseRequest, GetLockRequest,
+    GetStatusRequest, LeaderRequest, ListLocksRequest, ListSessionsRequest, LostReason,
+    ObserveRequest, ReleaseRequest, RenewRequest, RequestReleaseRequest, SessionOpen,
+    SessionReduce, SessionRelease, WatchLocksRequest, force_release_request::Only,
+    session_request::Request, session_response::Response,
 };
 use leasehold_tests::raw::{
     PROMPT, at_least, each, exclusive, fresh_owner_id, resume_hold, revised, semaphore, several,
@@ -34,6 +34,8 @@ enum Needs {
     Identity,
     /// A permission, and by which keys of a rule it can be given.
     Permission(&'static str, &'static [&'static str]),
+    /// A permission on every name; no caller of this table has that.
+    Everywhere(&'static str),
 }
 
 const LOCKS: &[&str] = &["locks"];
@@ -60,7 +62,7 @@ macro_rules! rpc {
 
 /// Returns all methods, and all requests of a session.
 fn rpcs() -> Vec<Rpc> {
-    use Needs::{Identity, Nothing, Permission};
+    use Needs::{Everywhere, Identity, Nothing, Permission};
     vec![
         rpc!("health", Nothing, |caller| {
             let mut health = HealthClient::new(caller.channel.clone());
@@ -298,6 +300,14 @@ fn rpcs() -> Vec<Rpc> {
                 admin.request_release(caller.says(request)).await.map(drop)
             }
         ),
+        // Of a session that has no lock, or none that is known. `ended` has those of which the locks are known.
+        rpc!("EndSession", Everywhere("administer"), |caller| {
+            let request = EndSessionRequest {
+                session_id: "0".repeat(32),
+            };
+            let mut admin = caller.admin();
+            admin.end_session(caller.says(request)).await.map(drop)
+        }),
     ]
 }
 
@@ -381,20 +391,21 @@ async fn every_rpc_needs_just_its_permission() {
                 Needs::Permission(permission, places) => {
                     has.is_some_and(|(had, place)| had == permission && places.contains(&place))
                 }
+                Needs::Everywhere(_) => false,
             };
             let outcome = call(caller.clone()).await;
             if is_enough {
                 assert!(outcome.is_ok(), "{rpc} by {name}: {outcome:?}");
                 continue;
             }
-            let Needs::Permission(permission, _) = needs else {
-                unreachable!("an identity was enough");
-            };
             let refused = outcome.expect_err(&format!("{rpc} by {name}"));
-            let on = if rpc.contains("semaphore") {
-                "a/permits"
-            } else {
-                NAME
+            let (permission, on) = match needs {
+                Needs::Permission(permission, _) if rpc.contains("semaphore") => {
+                    (permission, "a/permits")
+                }
+                Needs::Permission(permission, _) => (permission, NAME),
+                Needs::Everywhere(permission) => (permission, ""),
+                Needs::Nothing | Needs::Identity => unreachable!("an identity was enough"),
             };
             assert_eq!(
                 missing(&refused),
