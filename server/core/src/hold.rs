@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
+    hash::{Hash, Hasher},
     time::Duration,
 };
 
@@ -14,7 +15,7 @@ use crate::{
 };
 
 /// Hold of a name.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Hold {
     pub(crate) owner: OwnerId,
     pub(crate) session: Option<SessionId>,
@@ -92,7 +93,7 @@ impl Hold {
 }
 
 /// Holds and lock-delays that block a name's next holder.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Holders {
     holds: HashMap<OwnerId, Hold>,
     /// Shared holds and permits that ended uncleanly: they stay taken for their lock-delay.
@@ -107,10 +108,23 @@ pub(crate) struct Holders {
     limit: Option<Limit>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Ghost {
     mode: Mode,
     ends_at: StoreTime,
+}
+
+impl Hash for Holders {
+    /// Hashes the holds and lock-delays in the order of their ends. The number of permits follows from them.
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.ends.hash(state);
+        for (_, owner, _) in &self.ends {
+            self.holds.get(owner).hash(state);
+            self.ghosts.get(owner).hash(state);
+        }
+        self.closed_until.hash(state);
+        self.limit.hash(state);
+    }
 }
 
 impl Holders {

@@ -1,6 +1,9 @@
 //! Queue of one name: its waiters in order. Only those whose coordinators live are served.
 
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    collections::{BTreeMap, HashMap},
+    hash::{Hash, Hasher},
+};
 
 use crate::{
     command::{Acquire, DEAD_AFTER, PLACES_KEPT},
@@ -27,7 +30,7 @@ pub struct Queue {
 }
 
 /// Waiters of one coordinator.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Line {
     refreshed: StoreTime,
     /// Whether one of them was removed without asking for it since then.
@@ -36,7 +39,7 @@ struct Line {
 }
 
 /// Queued acquire.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Waiter {
     /// The acquire.
     pub acquire: Acquire,
@@ -48,6 +51,21 @@ pub struct Waiter {
     pub number: WaiterNumber,
     /// The sessions that it was resumed from.
     pub predecessors: Predecessors,
+}
+
+impl PartialEq for Queue {
+    /// Compares what follows from nothing else: the other fields are indexes, which depend on former waiters too.
+    fn eq(&self, other: &Self) -> bool {
+        (&self.lines, self.last_place, self.limit) == (&other.lines, other.last_place, other.limit)
+    }
+}
+
+impl Eq for Queue {}
+
+impl Hash for Queue {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (&self.lines, self.last_place, self.limit).hash(state);
+    }
 }
 
 impl Queue {

@@ -1,6 +1,9 @@
 //! Owner ids that resumes replaced, and those of waiters that an operator removed.
 
-use std::collections::{BTreeSet, HashMap};
+use std::{
+    collections::{BTreeSet, HashMap},
+    hash::{Hash, Hasher},
+};
 
 use crate::{command::Loss, id::OwnerId, time::StoreTime};
 
@@ -22,10 +25,17 @@ pub(crate) enum Void {
 }
 
 /// Owner ids that are void, each for as long as a client may still use it.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Replaced {
     until: HashMap<(OwnerId, Void), StoreTime>,
     ends: BTreeSet<(StoreTime, OwnerId, Void)>,
+}
+
+impl Hash for Replaced {
+    /// Hashes the set, which has all that the map has.
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.ends.hash(state);
+    }
 }
 
 impl Replaced {

@@ -26,7 +26,7 @@ use crate::{
 };
 
 /// State of one name.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LockState {
     pub(crate) holders: Holders,
     pub(crate) token: Option<TokenRecord>,
@@ -36,13 +36,13 @@ pub struct LockState {
     remembered: Option<LimitRecord>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct LimitRecord {
     limit: Limit,
     forget_at: StoreTime,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct TokenRecord {
     pub(crate) last: FencingToken,
     forget_at: StoreTime,

@@ -1,0 +1,54 @@
+//! Ids, durations, and looks at a lock that change nothing, for every model.
+
+use std::time::Duration;
+
+use leasehold_core::{
+    command::{Caller, Op, Reply},
+    id::{CoordinatorId, FencingToken, OwnerId},
+    lock::LockState,
+    mode::Mode,
+    time::StoreTime,
+    view::NameView,
+};
+
+pub(crate) fn seconds(number: u8) -> Duration {
+    Duration::from_secs(number.into())
+}
+
+pub(crate) fn coordinator(number: usize) -> CoordinatorId {
+    CoordinatorId::new(["a", "b"][number])
+}
+
+pub(crate) fn owner(client: usize, begun: u8) -> OwnerId {
+    let mut bytes = [0; 16];
+    (bytes[0], bytes[1]) = (u8::try_from(client).unwrap() + 1, begun);
+    OwnerId::from_bytes(bytes)
+}
+
+/// Executes a command that changes nothing, on a copy.
+fn look(lock: &LockState, op: &Op, now: StoreTime) -> Reply {
+    let caller = Caller {
+        coordinator: coordinator(0),
+        floor: FencingToken::default(),
+        token_memory: Duration::ZERO,
+        not_after: None,
+    };
+    lock.clone().apply(&caller, op, now).reply
+}
+
+/// Returns the owner ids that hold the lock at this time, with their modes.
+pub(crate) fn holders(lock: &LockState, now: StoreTime) -> Vec<(OwnerId, Mode)> {
+    let Reply::Edges(edges) = look(lock, &Op::Edges, now) else {
+        panic!("the store answers with edges");
+    };
+    let holders = edges.holders.iter();
+    holders.map(|hold| (hold.owner, hold.mode)).collect()
+}
+
+/// Returns the view of the lock at this time.
+pub(crate) fn view(lock: &LockState, now: StoreTime) -> NameView {
+    match look(lock, &Op::View { waiters: 0 }, now) {
+        Reply::Seen(view) => *view,
+        other => panic!("a view was answered by {other:?}"),
+    }
+}

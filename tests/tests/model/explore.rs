@@ -1,0 +1,56 @@
+//! Exploration of a model: all of its states without a counterexample, or a variant up to its first counterexample.
+
+use std::{fmt::Debug, hash::Hash, time::Instant};
+
+use stateright::{Checker, HasDiscoveries, Model};
+
+/// Explores every state of a model, and fails if a property has a counterexample. Prints the number of states.
+pub(crate) fn holds<M>(name: &str, model: M)
+where
+    M: Model + Send + Sync + 'static,
+    M::State: Clone + Debug + Hash + PartialEq + Send + Sync,
+    M::Action: Clone + Debug + PartialEq + Send + Sync,
+{
+    let begun = Instant::now();
+    let checker = model.checker().threads(2).spawn_bfs().join();
+    if let Some((property, path)) = checker.discoveries().into_iter().next() {
+        panic!("{name}: {property:?} is broken:\n{}", tell(path));
+    }
+    eprintln!(
+        "{name}: {} states, {} steps deep, {:.1} s",
+        checker.unique_state_count(),
+        checker.max_depth(),
+        begun.elapsed().as_secs_f64()
+    );
+}
+
+/// Explores a variant with a known flaw, and fails unless this property has a counterexample. Prints its length.
+pub(crate) fn is_caught<M>(name: &str, model: M, property: &'static str)
+where
+    M: Model + Send + Sync + 'static,
+    M::State: Clone + Debug + Hash + PartialEq + Send + Sync,
+    M::Action: Clone + Debug + PartialEq + Send + Sync,
+{
+    let wanted = HasDiscoveries::AnyOf([property].into());
+    let checker = model.checker().finish_when(wanted).spawn_bfs().join();
+    let path = checker.discovery(property);
+    let path = path.unwrap_or_else(|| {
+        let states = checker.unique_state_count();
+        panic!("{name}: {property:?} was not found to be broken in {states} states")
+    });
+    let steps = path.into_actions();
+    eprintln!(
+        "{name}: {property:?} is broken after {} steps, {} states: {steps:?}",
+        steps.len(),
+        checker.unique_state_count()
+    );
+}
+
+fn tell<State: Debug + PartialEq, Action: Debug>(path: stateright::Path<State, Action>) -> String {
+    let mut lines = Vec::new();
+    for (state, action) in path.into_vec() {
+        lines.push(format!("{state:?}"));
+        lines.extend(action.map(|action| format!("-> {action:?}")));
+    }
+    lines.join("\n")
+}
