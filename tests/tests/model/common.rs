@@ -11,6 +11,9 @@ use leasehold_core::{
     view::NameView,
 };
 
+/// Time without any use after which nothing may be left of a name.
+pub(crate) const FORGOTTEN_AFTER: Duration = Duration::from_secs(40);
+
 pub(crate) fn seconds(number: u8) -> Duration {
     Duration::from_secs(number.into())
 }

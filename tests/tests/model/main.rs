@@ -13,4 +13,5 @@
 
 mod common;
 mod explore;
+mod resume;
 mod rules;

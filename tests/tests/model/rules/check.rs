@@ -6,10 +6,10 @@ use leasehold_core::{
 };
 
 use super::{
-    EXCLUSION, FORGOTTEN, FORGOTTEN_AFTER, ORDER, REFRESH, Rules, SERVED, UNBROKEN,
+    EXCLUSION, FORGOTTEN, ORDER, REFRESH, Rules, SERVED, UNBROKEN,
     state::{Phase, State},
 };
-use crate::common::seconds;
+use crate::common::{FORGOTTEN_AFTER, seconds};
 
 impl Rules {
     /// Checks that nobody waits longer than a client that is granted the lock, at a coordinator that lives.

@@ -26,9 +26,6 @@ const START: i64 = 100;
 /// Time between two refreshes of a name (s).
 const REFRESH: u8 = 1;
 
-/// Time without any use after which nothing may be left of a name.
-const FORGOTTEN_AFTER: Duration = Duration::from_secs(40);
-
 const EXCLUSION: &str = "holds that exclude each other never overlap";
 const TOKENS: &str = "tokens rise";
 const ORDER: &str = "waiters are served in order";
