@@ -13,5 +13,6 @@
 
 mod common;
 mod explore;
+mod handoff;
 mod resume;
 mod rules;

@@ -44,7 +44,7 @@ pub enum Input {
 }
 
 /// Something that a driver does for contended names.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Output {
     /// Sends a command to the store. Commands to the same lock arrive there in this order.
     Store {

@@ -9,6 +9,7 @@
 //! [`ContendedNames::next_timeout`] the time of the next refresh.
 
 mod events;
+mod hash;
 mod name;
 #[cfg(test)]
 mod tests;
@@ -37,7 +38,7 @@ const EXPIRY_SLACK: Duration = Duration::from_millis(2);
 type Granted = (FencingToken, Option<u32>);
 
 /// A command that was sent.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Sent {
     name: LockName,
     /// The refresh that it is part of, unless that is over by now.
@@ -45,7 +46,7 @@ struct Sent {
     purpose: Purpose,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Purpose {
     /// Asks who holds the lock, and whether the oldest waiter is in the queue.
     Refresh,
@@ -56,7 +57,7 @@ enum Purpose {
 }
 
 /// The names for which at least one caller waits at this coordinator.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ContendedNames {
     names: HashMap<LockName, Contended>,
     /// Each name once, by the time of its next refresh.

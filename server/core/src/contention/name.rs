@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
+    hash::{Hash, Hasher},
     sync::Arc,
 };
 
@@ -9,7 +10,7 @@ use super::Owners;
 use crate::{command::Acquire, id::OwnerId, time::Moment};
 
 /// One contended name.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Contended {
     /// The time of the next refresh. It only moves nearer until then.
     pub(super) due: Moment,
@@ -22,7 +23,7 @@ pub(super) struct Contended {
 }
 
 /// A refresh under way.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Refresh {
     /// Distinguishes it from those of the name's former waiters.
     number: u64,
@@ -123,9 +124,28 @@ impl Contended {
         ended.is_some_and(|refresh| refresh.again)
     }
 
+    /// Returns whether a refresh of this number is under way.
+    pub(super) fn is_refreshed(&self, number: u64) -> bool {
+        let refresh = self.refresh.as_ref();
+        refresh.is_some_and(|refresh| refresh.number == number)
+    }
+
     /// Returns the refresh of this number, unless it is that of former waiters.
     fn refresh(&mut self, number: u64) -> Option<&mut Refresh> {
         let refresh = self.refresh.as_mut();
         refresh.filter(|refresh| refresh.number == number)
+    }
+}
+
+impl Hash for Contended {
+    /// Hashes the waiters in their order, but no number of a waiter or refresh.
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.due, self.rejoin, self.waiters.len()).hash(state);
+        for acquire in self.waiters.values() {
+            acquire.hash(state);
+        }
+        let refresh = self.refresh.as_ref();
+        let refresh = refresh.map(|refresh| (refresh.unanswered, refresh.join, refresh.again));
+        refresh.hash(state);
     }
 }
