@@ -14,5 +14,6 @@
 mod common;
 mod explore;
 mod handoff;
+mod quorum;
 mod resume;
 mod rules;

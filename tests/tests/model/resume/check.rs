@@ -3,7 +3,8 @@
 use leasehold_core::id::OwnerId;
 
 use super::{
-    Content, EXCLUSION, FORGOTTEN, FORMER, Message, Other, Resuming, SERVED, State, WAITS,
+    EXCLUSION, FORGOTTEN, FORMER, Resuming, SERVED, WAITS,
+    state::{Content, Message, Other, State},
 };
 use crate::common::{FORGOTTEN_AFTER, holders, owner, view};
 

@@ -5,6 +5,7 @@
 
 mod cases;
 mod check;
+mod state;
 
 use std::collections::BTreeSet;
 
@@ -14,10 +15,10 @@ use leasehold_core::{
     lock::LockState,
     mode::Mode,
     name::{ClientName, Value},
-    time::StoreTime,
 };
 use stateright::{Model, Property};
 
+use self::state::{Content, Message, Moving, Other, State, Stream};
 use crate::common::{coordinator, owner, seconds};
 
 const EXCLUSION: &str = "a client that believes in its hold has it";
@@ -43,73 +44,6 @@ struct Resuming {
     keeps_owner: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct State {
-    lock: LockState,
-    /// Seconds since the start, and the store's time.
-    elapsed: u8,
-    client: Moving,
-    /// Each stream as its coordinator knows it.
-    streams: Vec<Stream>,
-    other: Other,
-    in_flight: BTreeSet<Message>,
-    /// Token of the client's hold, and the largest of all.
-    token: i64,
-    largest: i64,
-    broken: Option<&'static str>,
-}
-
-/// The client that moves its hold.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Moving {
-    /// Its present stream, unless it broke.
-    stream: Option<u8>,
-    /// The stream whose owner id it knows to hold the lock.
-    confirmed: u8,
-    /// Streams whose resume was not answered.
-    tried: Vec<u8>,
-    /// Until when it believes in the hold, or may resume it (s since the start).
-    until: u8,
-    is_over: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Stream {
-    /// The resume is not answered; it may be repeated.
-    Asked {
-        again: bool,
-    },
-    Holds,
-    Gone,
-}
-
-/// The client that waits at coordinator 1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Other {
-    Waits,
-    Handed,
-    Holds { until: u8 },
-    Over,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-struct Message {
-    stream: u8,
-    sent: u8,
-    content: Content,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-enum Content {
-    /// Resume from the owner ids of these streams.
-    Resume(Vec<u8>),
-    Renew,
-    Release,
-    /// The hold is resumed or renewed.
-    Stands,
-    Lost,
-}
-
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Action {
     /// The client's stream breaks. Its coordinator may learn of it later.
@@ -127,43 +61,6 @@ enum Action {
     GiveBack,
     /// A second passes; the coordinator of the other client refreshes the name.
     Tick,
-}
-
-impl State {
-    fn now(&self) -> StoreTime {
-        StoreTime::from_micros((100 + i64::from(self.elapsed)) * 1_000_000)
-    }
-
-    fn believes(&self) -> bool {
-        let client = &self.client;
-        client.stream == Some(client.confirmed) && !client.is_over && self.elapsed < client.until
-    }
-
-    /// Returns whether a renewal by this stream, or an answer to the stream, is in flight.
-    fn is_renewed(&self, stream: u8) -> bool {
-        self.in_flight.iter().any(|message| {
-            let is_resume = matches!(message.content, Content::Resume(_));
-            message.stream == stream && !is_resume
-        })
-    }
-
-    /// Drops answers that change nothing any more: nobody waits for them.
-    fn forget_answers(&mut self) {
-        let streams = &self.streams;
-        self.in_flight.retain(|message| {
-            let is_answer = matches!(message.content, Content::Stands | Content::Lost);
-            !is_answer || streams[usize::from(message.stream)] != Stream::Gone
-        });
-    }
-
-    fn send(&mut self, stream: u8, content: Content) {
-        let sent = self.elapsed;
-        self.in_flight.insert(Message {
-            stream,
-            sent,
-            content,
-        });
-    }
 }
 
 impl Resuming {
