@@ -98,7 +98,8 @@ async fn a_leader_that_is_asked_for_lets_the_next_candidate_lead_and_campaigns_a
     let next = tokio::spawn(client.election("e").campaign("other"));
     super::until_waiters(&client, "e", 1).await;
     output(&endpoint, &["release", "e", "--ask"]);
-    let leadership = next.await.unwrap().unwrap();
+    let leadership = tokio::time::timeout(LIMIT, next).await;
+    let leadership = leadership.unwrap().unwrap().unwrap();
     lines.expect("leasehold: campaigning again", LIMIT).await;
     leadership.resign().await.unwrap();
     lines.expect("leads", LIMIT).await;
