@@ -1,0 +1,143 @@
+//! Overlaps of holds, and limits of semaphores.
+
+use super::{Kind, Limits, Verdict, Violation, seconds};
+use crate::{
+    history::Mode,
+    story::{Acquire, Fault, Hold, Span, Story},
+};
+
+/// A part of a hold.
+#[derive(Clone, Copy)]
+struct Held<'a> {
+    acquire: &'a Acquire,
+    hold: &'a Hold,
+    part: Span,
+}
+
+impl Held<'_> {
+    fn is_same_hold(&self, other: &Self) -> bool {
+        std::ptr::eq(self.acquire, other.acquire)
+    }
+
+    fn show(&self) -> String {
+        let mode = match self.acquire.mode {
+            Mode::Exclusive => "alone".to_owned(),
+            Mode::Shared => "shared".to_owned(),
+            Mode::Permits => format!("{} permits of", self.acquire.permits),
+        };
+        format!(
+            "{} (acquire {}, token {}) held {mode} from {} to {}",
+            self.acquire.client,
+            self.acquire.ask,
+            self.hold.token,
+            seconds(self.part.begin),
+            seconds(self.part.end)
+        )
+    }
+}
+
+pub(super) fn check(
+    story: &Story,
+    lock: &str,
+    acquires: &[&Acquire],
+    limits: Limits,
+    verdict: &mut Verdict,
+) {
+    let mut parts: Vec<Held<'_>> = Vec::new();
+    for acquire in acquires {
+        if let Some(hold) = &acquire.hold {
+            let held = hold.parts.iter().filter(|part| part.begin < part.end);
+            parts.extend(held.map(|part| Held {
+                acquire,
+                hold,
+                part: *part,
+            }));
+        }
+    }
+    parts.sort_by_key(|held| held.part.begin);
+    let mut active: Vec<Held<'_>> = Vec::new();
+    for new in parts {
+        active.retain(|held| held.part.end > new.part.begin);
+        let mut sum = new.acquire.permits;
+        let mut others = Vec::new();
+        for old in active.iter().filter(|old| !old.is_same_hold(&new)) {
+            let Some(common) = old.part.common(new.part) else {
+                continue;
+            };
+            let modes = (old.acquire.mode, new.acquire.mode);
+            let may = modes == (Mode::Shared, Mode::Shared);
+            let permits = modes == (Mode::Permits, Mode::Permits);
+            if may {
+                continue;
+            }
+            let excuse = excuse(story, old, &new, common, limits);
+            if permits {
+                // Those that a fault excuses don't count.
+                if excuse.is_none() {
+                    sum += old.acquire.permits;
+                    others.push(old.show());
+                }
+                continue;
+            }
+            let sentence = format!(
+                "{lock:?} was held twice for {} µs: {}, and {}",
+                common.end - common.begin,
+                old.show(),
+                new.show()
+            );
+            match excuse {
+                Some(fault) => verdict.excused.push(format!(
+                    "{sentence}; excused by fault {} ({} of {})",
+                    fault.number, fault.what, fault.target
+                )),
+                None => verdict.violations.push(Violation {
+                    kind: Kind::Overlap,
+                    sentence,
+                    lock: Some(lock.to_owned()),
+                    span: common,
+                }),
+            }
+        }
+        if new.acquire.mode == Mode::Permits && sum > new.acquire.limit {
+            verdict.violations.push(Violation {
+                kind: Kind::Limit,
+                sentence: format!(
+                    "{sum} permits of {lock:?} were held, of {}: {}, beside: {}",
+                    new.acquire.limit,
+                    new.show(),
+                    others.join("; ")
+                ),
+                lock: Some(lock.to_owned()),
+                span: new.part,
+            });
+        }
+        active.push(new);
+    }
+}
+
+/// Returns a fault for which the documentation allows an overlap.
+fn excuse<'a>(
+    story: &'a Story,
+    old: &Held<'_>,
+    new: &Held<'_>,
+    common: Span,
+    limits: Limits,
+) -> Option<&'a Fault> {
+    let granted = |held: &Held<'_>| held.acquire.end.at();
+    let (older, younger) = if granted(old) <= granted(new) {
+        (old, new)
+    } else {
+        (new, old)
+    };
+    story.faults.iter().find(|fault| {
+        let lost = fault.loses_data
+            && granted(older) <= fault.span.end
+            && granted(younger) >= fault.span.begin
+            && older.part.end >= fault.span.begin;
+        let reset = Fault::names(&fault.resets, &older.acquire.client)
+            && common.end - common.begin <= limits.moment
+            && common.begin >= fault.span.begin
+            && common.begin <= fault.span.end.saturating_add(limits.moment);
+        lost || reset
+    })
+}

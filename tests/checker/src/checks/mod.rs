@@ -1,0 +1,166 @@
+//! Demands on a history. `HISTORY.md` lists them, with what excuses each.
+
+mod exclusion;
+mod order;
+mod registers;
+mod time;
+mod tokens;
+
+use crate::story::{End, Fault, HoldEnd, Span, Story};
+
+/// Tolerances in microseconds.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// An acquire that began by so much earlier is to be served first.
+    pub earlier: u64,
+    /// A loss may be told so much after the deadline, by a client that has to wait for a processor.
+    pub told: u64,
+    /// The longest overlap of two holds after the connection of the older holder was reset in the middle.
+    pub moment: u64,
+    /// A fault disturbs those who wait for so long after its end: a place whose coordinator died is kept for ten seconds.
+    pub settle: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            earlier: 1_000_000,
+            told: 500_000,
+            moment: 1_000_000,
+            settle: 12_000_000,
+        }
+    }
+}
+
+/// Kind of a violation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// Two holds overlapped that exclude each other.
+    Overlap,
+    /// Permits above the limit.
+    Limit,
+    /// A token did not rise.
+    Token,
+    /// A register took a write with a token older than one that it had accepted before.
+    OldWrite,
+    /// A register refused a write that it should have taken.
+    RefusedWrite,
+    /// A write with a token that its client was never granted.
+    StrangeWrite,
+    /// An acquire did not end.
+    Endless,
+    /// A hold did not end.
+    Forgotten,
+    /// A waiter was served before an earlier one.
+    Overtaken,
+    /// A loss was told after the deadline, or a hold was released after it without one.
+    ToldLate,
+    /// Something was left in the store, or the history does not say what.
+    Left,
+}
+
+/// A promise that the history shows broken.
+#[derive(Clone, Debug)]
+pub struct Violation {
+    /// Kind.
+    pub kind: Kind,
+    /// The whole, in a sentence.
+    pub sentence: String,
+    /// The lock, if it concerns one.
+    pub lock: Option<String>,
+    /// Its time.
+    pub span: Span,
+}
+
+/// Outcome of a check.
+#[derive(Debug, Default)]
+pub struct Verdict {
+    /// Broken promises.
+    pub violations: Vec<Violation>,
+    /// What would have been violations, were it not for a fault for which the documentation allows them: sentences.
+    pub excused: Vec<String>,
+    /// Pairs of acquires whose order could be checked.
+    pub ordered_pairs: u64,
+}
+
+/// Checks a history.
+pub fn check(story: &Story, limits: Limits) -> Verdict {
+    let mut verdict = Verdict::default();
+    for (lock, acquires) in story.by_lock() {
+        exclusion::check(story, lock, &acquires, limits, &mut verdict);
+        tokens::check(lock, &acquires, &mut verdict);
+        order::check(story, lock, &acquires, limits, &mut verdict);
+    }
+    registers::check(story, &mut verdict);
+    time::check(story, limits, &mut verdict);
+    ended(story, &mut verdict);
+    left(story, &mut verdict);
+    verdict
+        .violations
+        .sort_by_key(|violation| (violation.span.begin, violation.kind));
+    verdict
+}
+
+/// Returns a time for a sentence: seconds since the first line are the reader's business, the clock's own are in the files.
+pub(crate) fn seconds(at: u64) -> String {
+    format!("{}.{:06} s", at / 1_000_000, at % 1_000_000)
+}
+
+fn ended(story: &Story, verdict: &mut Verdict) {
+    for acquire in &story.acquires {
+        let (kind, what) = match (&acquire.end, &acquire.hold) {
+            (End::None, _) => (Kind::Endless, "neither was granted nor ended".to_owned()),
+            (_, Some(hold)) if hold.end == HoldEnd::None => {
+                let what = format!(
+                    "was granted with token {}, and the hold neither was released nor lost",
+                    hold.token
+                );
+                (Kind::Forgotten, what)
+            }
+            _ => continue,
+        };
+        verdict.violations.push(Violation {
+            kind,
+            sentence: format!(
+                "{}'s acquire {} of {:?}, begun at {}, {what}",
+                acquire.client,
+                acquire.ask,
+                acquire.lock,
+                seconds(acquire.asked)
+            ),
+            lock: Some(acquire.lock.clone()),
+            span: Span {
+                begin: acquire.asked,
+                end: story.end,
+            },
+        });
+    }
+}
+
+fn left(story: &Story, verdict: &mut Verdict) {
+    let sentence = match &story.left {
+        Some(keys) if keys.is_empty() => return,
+        Some(keys) => format!("{} keys were left in the store: {keys:?}", keys.len()),
+        None => "the history does not say what was left in the store".to_owned(),
+    };
+    verdict.violations.push(Violation {
+        kind: Kind::Left,
+        sentence,
+        lock: None,
+        span: Span {
+            begin: story.end,
+            end: story.end,
+        },
+    });
+}
+
+/// Returns the faults that touch a time, each with `settle` after its end.
+pub(crate) fn faults_in(story: &Story, span: Span, settle: u64) -> impl Iterator<Item = &Fault> {
+    story.faults.iter().filter(move |fault| {
+        let settled = Span {
+            begin: fault.span.begin,
+            end: fault.span.end.saturating_add(settle),
+        };
+        settled.touches(span)
+    })
+}

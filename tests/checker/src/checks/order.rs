@@ -1,0 +1,62 @@
+//! Order of service.
+
+use super::{Kind, Limits, Verdict, Violation, faults_in, seconds};
+use crate::story::{Acquire, End, Fault, Span, Story};
+
+/// Demands that of two acquires the one that began clearly earlier is served first, if it still waits then and no fault disturbed
+/// its client.
+pub(super) fn check(
+    story: &Story,
+    lock: &str,
+    acquires: &[&Acquire],
+    limits: Limits,
+    verdict: &mut Verdict,
+) {
+    let mut asked = acquires.to_vec();
+    asked.sort_by_key(|acquire| acquire.asked);
+    for (index, later) in asked.iter().enumerate() {
+        let End::Granted(served) = later.end else {
+            continue;
+        };
+        let earlier = asked[..index]
+            .iter()
+            .take_while(|earlier| earlier.asked + limits.earlier < later.asked);
+        for earlier in earlier {
+            if earlier.end.at() <= later.asked {
+                continue;
+            }
+            let waiting = Span {
+                begin: earlier.asked,
+                end: served,
+            };
+            let disturbed = faults_in(story, waiting, limits.settle)
+                .any(|fault| Fault::names(&fault.disturbs, &earlier.client));
+            if disturbed {
+                continue;
+            }
+            verdict.ordered_pairs += 1;
+            if earlier.end.at() <= served.saturating_add(limits.earlier) {
+                continue;
+            }
+            verdict.violations.push(Violation {
+                kind: Kind::Overtaken,
+                sentence: format!(
+                    "{} (acquire {}, begun at {}) was granted {lock:?} at {}, although {} (acquire {}) waited since {} {}",
+                    later.client,
+                    later.ask,
+                    seconds(later.asked),
+                    seconds(served),
+                    earlier.client,
+                    earlier.ask,
+                    seconds(earlier.asked),
+                    match earlier.end {
+                        End::None => "without end".to_owned(),
+                        other => format!("until {}", seconds(other.at())),
+                    }
+                ),
+                lock: Some(lock.to_owned()),
+                span: waiting,
+            });
+        }
+    }
+}

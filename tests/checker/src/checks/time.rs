@@ -1,0 +1,44 @@
+//! Deadlines of holds.
+
+use super::{Kind, Limits, Verdict, Violation, faults_in, seconds};
+use crate::story::{Fault, HoldEnd, Span, Story};
+
+/// Demands that nobody counts a lock as held after its deadline, and that losses are told by then.
+pub(super) fn check(story: &Story, limits: Limits, verdict: &mut Verdict) {
+    for acquire in &story.acquires {
+        let Some(hold) = &acquire.hold else {
+            continue;
+        };
+        let (at, what) = match &hold.end {
+            HoldEnd::Released(at) => (*at, "released it as held"),
+            HoldEnd::Lost(at, _) => (*at, "was told of its loss"),
+            HoldEnd::Killed(_) | HoldEnd::None => continue,
+        };
+        if at <= hold.until.saturating_add(limits.told) {
+            continue;
+        }
+        let late = Span {
+            begin: hold.until,
+            end: at,
+        };
+        let stopped = faults_in(story, late, limits.told)
+            .any(|fault| Fault::names(&fault.stops, &acquire.client));
+        if stopped {
+            continue;
+        }
+        verdict.violations.push(Violation {
+            kind: Kind::ToldLate,
+            sentence: format!(
+                "{} (acquire {}, token {}) could rely on {:?} until {}, and {what} only at {}",
+                acquire.client,
+                acquire.ask,
+                hold.token,
+                acquire.lock,
+                seconds(hold.until),
+                seconds(at)
+            ),
+            lock: Some(acquire.lock.clone()),
+            span: late,
+        });
+    }
+}

@@ -1,0 +1,51 @@
+//! Order of fencing tokens.
+
+use super::{Kind, Verdict, Violation, seconds};
+use crate::story::{Acquire, Hold, Span};
+
+/// Demands that a grant's token is larger than those of all grants that were known before its acquire began.
+pub(super) fn check(lock: &str, acquires: &[&Acquire], verdict: &mut Verdict) {
+    let grants: Vec<(&Acquire, &Hold)> = acquires
+        .iter()
+        .filter_map(|acquire| Some((*acquire, acquire.hold.as_ref()?)))
+        .collect();
+    // Both in real time: by the time of the grant, and by that of the request.
+    let mut known = grants.clone();
+    known.sort_by_key(|(acquire, _)| acquire.end.at());
+    let mut asked = grants;
+    asked.sort_by_key(|(acquire, _)| acquire.asked);
+    let mut known = known.into_iter().peekable();
+    let mut largest: Option<(&Acquire, &Hold)> = None;
+    for (acquire, hold) in asked {
+        while let Some(before) = known.next_if(|(before, _)| before.end.at() < acquire.asked) {
+            if largest.is_none_or(|(_, most)| before.1.token > most.token) {
+                largest = Some(before);
+            }
+        }
+        let Some((before, most)) = largest else {
+            continue;
+        };
+        if hold.token <= most.token {
+            verdict.violations.push(Violation {
+                kind: Kind::Token,
+                sentence: format!(
+                    "{}'s acquire {} of {lock:?} was granted at {} with token {}, although {} had token {} at {}, before it \
+                     began at {}",
+                    acquire.client,
+                    acquire.ask,
+                    seconds(acquire.end.at()),
+                    hold.token,
+                    before.client,
+                    most.token,
+                    seconds(before.end.at()),
+                    seconds(acquire.asked)
+                ),
+                lock: Some(lock.to_owned()),
+                span: Span {
+                    begin: before.end.at(),
+                    end: acquire.end.at(),
+                },
+            });
+        }
+    }
+}

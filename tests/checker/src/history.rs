@@ -1,0 +1,205 @@
+//! Format of a history, as `HISTORY.md` describes it.
+
+use std::{
+    error::Error,
+    fmt, fs, io,
+    path::{Path, PathBuf},
+};
+
+use serde::Deserialize;
+
+/// A line of a history.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+pub struct Line {
+    /// Time on the machine's monotonic clock, in microseconds.
+    pub at: u64,
+    /// Contents.
+    #[serde(flatten)]
+    pub record: Record,
+}
+
+/// Mode of a lock.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// Held alone.
+    Exclusive,
+    /// Held together with others of this mode.
+    Shared,
+    /// Permits of a semaphore.
+    Permits,
+}
+
+/// Contents of a line. Times are in microseconds on the clock of [`Line::at`].
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+#[expect(missing_docs, reason = "HISTORY.md has the meaning of each field")]
+pub enum Record {
+    Run {
+        seed: u64,
+        store: String,
+        minutes: f64,
+    },
+    Asked {
+        client: String,
+        ask: u64,
+        lock: String,
+        mode: Mode,
+        #[serde(default)]
+        permits: u64,
+        #[serde(default)]
+        limit: u64,
+        #[serde(default)]
+        wait: Option<u64>,
+    },
+    Granted {
+        client: String,
+        ask: u64,
+        token: i64,
+        until: u64,
+    },
+    Ended {
+        client: String,
+        ask: u64,
+        outcome: Outcome,
+        #[serde(default)]
+        why: String,
+    },
+    Extended {
+        client: String,
+        ask: u64,
+        until: u64,
+    },
+    Suspended {
+        client: String,
+        ask: u64,
+    },
+    Resumed {
+        client: String,
+        ask: u64,
+        until: u64,
+    },
+    Releasing {
+        client: String,
+        ask: u64,
+    },
+    Released {
+        client: String,
+        ask: u64,
+        held: bool,
+    },
+    Lost {
+        client: String,
+        ask: u64,
+        why: String,
+    },
+    Finished {
+        client: String,
+    },
+    Killed {
+        client: String,
+    },
+    Write {
+        client: String,
+        lock: String,
+        token: i64,
+        accepted: bool,
+        sequence: u64,
+    },
+    FaultBegan {
+        fault: u64,
+        what: String,
+        target: String,
+        #[serde(default)]
+        loses_data: bool,
+        #[serde(default)]
+        resets: Vec<String>,
+        #[serde(default)]
+        stops: Vec<String>,
+        #[serde(default)]
+        disturbs: Vec<String>,
+    },
+    FaultEnded {
+        fault: u64,
+    },
+    Left {
+        keys: Vec<String>,
+    },
+}
+
+/// End of an acquire without a grant.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// The wait was over.
+    TimedOut,
+    /// The lock was taken, and the client did not want to wait.
+    Busy,
+    /// The client gave up.
+    Cancelled,
+    /// An error.
+    Failed,
+}
+
+/// Failure to read a history.
+#[derive(Debug)]
+pub enum HistoryError {
+    /// A file or directory can't be read.
+    Read(PathBuf, io::Error),
+    /// A line, by the name of its file and its number, is not as the format demands.
+    Line(String, usize, serde_json::Error),
+    /// The records contradict each other.
+    Story(String),
+}
+
+impl fmt::Display for HistoryError {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Read(path, error) => write!(to, "failed to read {}: {error}", path.display()),
+            Self::Line(file, number, error) => write!(to, "{file}:{number}: {error}"),
+            Self::Story(contradiction) => to.write_str(contradiction),
+        }
+    }
+}
+
+impl Error for HistoryError {}
+
+/// Reads the files `*.jsonl` of a directory, and returns their lines by time.
+///
+/// # Errors
+///
+/// If a file can't be read, or a line is not as the format demands.
+pub fn read(directory: &Path) -> Result<Vec<Line>, HistoryError> {
+    let failed = |path: &Path| {
+        let path = path.to_owned();
+        move |error| HistoryError::Read(path, error)
+    };
+    let mut lines = Vec::new();
+    for entry in fs::read_dir(directory).map_err(failed(directory))? {
+        let path = entry.map_err(failed(directory))?.path();
+        if path
+            .extension()
+            .is_some_and(|extension| extension == "jsonl")
+        {
+            let text = fs::read_to_string(&path).map_err(failed(&path))?;
+            lines.extend(parse(&path.display().to_string(), &text)?);
+        }
+    }
+    lines.sort_by_key(|line| line.at);
+    Ok(lines)
+}
+
+/// Returns the lines of one file, called `name` in errors, without the last line if that has no end.
+///
+/// # Errors
+///
+/// If a line is not as the format demands.
+pub fn parse(name: &str, text: &str) -> Result<Vec<Line>, HistoryError> {
+    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+    let lines = whole.lines().enumerate();
+    let lines = lines.map(|(index, line)| {
+        let failed = |error| HistoryError::Line(name.to_owned(), index + 1, error);
+        serde_json::from_str(line).map_err(failed)
+    });
+    lines.collect()
+}

@@ -1,0 +1,107 @@
+//! Counts of a history.
+
+use std::{collections::BTreeMap, fmt::Write as _};
+
+use crate::{
+    checks::Verdict,
+    history::{Line, Record},
+    story::{End, HoldEnd, Story},
+};
+
+/// Returns a summary in words: faults, grants, hand-offs, losses, resumes, and what the check found.
+pub fn summary(lines: &[Line], story: &Story, verdict: &Verdict) -> String {
+    let mut text = String::new();
+    let mut line = |what: &str, counts: &BTreeMap<String, u64>| {
+        let all: u64 = counts.values().sum();
+        let each: Vec<_> = counts
+            .iter()
+            .map(|(name, count)| format!("{count} {name}"))
+            .collect();
+        // Writing to a string can't fail.
+        let _ = write!(text, "{what}: {all}");
+        let _ = match each.is_empty() {
+            true => writeln!(text),
+            false => writeln!(text, " ({})", each.join(", ")),
+        };
+    };
+    line(
+        "faults",
+        &count(story.faults.iter().map(|fault| fault.what.clone())),
+    );
+    line(
+        "acquires",
+        &count(story.acquires.iter().map(|acquire| match acquire.end {
+            End::Granted(_) => "granted".to_owned(),
+            End::Refused(_, outcome) => format!("{outcome:?}").to_lowercase(),
+            End::Killed(_) => "killed".to_owned(),
+            End::None => "endless".to_owned(),
+        })),
+    );
+    line("hand-offs", &count(hand_offs(story)));
+    let holds = story
+        .acquires
+        .iter()
+        .filter_map(|acquire| acquire.hold.as_ref());
+    line(
+        "ends of holds",
+        &count(holds.map(|hold| match &hold.end {
+            HoldEnd::Released(_) => "released".to_owned(),
+            HoldEnd::Lost(_, why) => format!("lost: {why}"),
+            HoldEnd::Killed(_) => "killed".to_owned(),
+            HoldEnd::None => "forgotten".to_owned(),
+        })),
+    );
+    let changes = lines.iter().filter_map(|line| match &line.record {
+        Record::Suspended { .. } => Some("suspended".to_owned()),
+        Record::Resumed { .. } => Some("resumed".to_owned()),
+        _ => None,
+    });
+    line("resumes", &count(changes));
+    line(
+        "writes",
+        &count(story.writes.iter().map(|write| {
+            let outcome = if write.accepted {
+                "accepted"
+            } else {
+                "refused"
+            };
+            outcome.to_owned()
+        })),
+    );
+    let pairs = verdict.ordered_pairs;
+    let (excused, violations) = (verdict.excused.len(), verdict.violations.len());
+    let _ = writeln!(text, "pairs in order of service: {pairs}");
+    let _ = writeln!(text, "excused by a documented fault: {excused}");
+    let _ = writeln!(text, "violations: {violations}");
+    text
+}
+
+/// Names each grant that ended a wait while the hold before it ended: by the mode.
+fn hand_offs(story: &Story) -> impl Iterator<Item = String> {
+    let mut kinds = Vec::new();
+    for acquires in story.by_lock().values() {
+        let mut ends: Vec<u64> = acquires
+            .iter()
+            .filter_map(|acquire| acquire.hold.as_ref()?.parts.last().map(|part| part.end))
+            .collect();
+        ends.sort_unstable();
+        for acquire in acquires {
+            let End::Granted(at) = acquire.end else {
+                continue;
+            };
+            let next = ends.partition_point(|end| *end <= acquire.asked);
+            if ends.get(next).is_some_and(|end| *end <= at) {
+                kinds.push(format!("{:?}", acquire.mode).to_lowercase());
+            }
+        }
+    }
+    kinds.into_iter()
+}
+
+fn count(names: impl Iterator<Item = String>) -> BTreeMap<String, u64> {
+    let mut counts = BTreeMap::new();
+    for name in names {
+        *counts.entry(name).or_default() += 1;
+    }
+    counts
+}

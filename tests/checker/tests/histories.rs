@@ -1,0 +1,457 @@
+//! Histories with a planted violation of each kind, all of which are found, and clean ones, in which nothing is.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use leasehold_checker::{Limits, Story, Verdict, check, checks::Kind, parse, report, timeline};
+use serde_json::{Value, json};
+
+/// A history that is written line by line. Times are in milliseconds.
+#[derive(Default)]
+struct History {
+    lines: Vec<Value>,
+    sequence: u64,
+}
+
+const MS: u64 = 1000;
+
+impl History {
+    fn line(&mut self, at: u64, kind: &str, mut fields: Value) {
+        let record = fields.as_object_mut().unwrap();
+        record.insert("at".to_owned(), json!(at * MS));
+        record.insert("kind".to_owned(), json!(kind));
+        self.lines.push(fields);
+    }
+
+    fn asked(&mut self, at: u64, client: &str, ask: u64, lock: &str, mode: &str) {
+        let fields = json!({"client": client, "ask": ask, "lock": lock, "mode": mode});
+        self.line(at, "asked", fields);
+    }
+
+    fn asked_permits(&mut self, at: u64, client: &str, ask: u64, permits: u64) {
+        let fields = json!({"client": client, "ask": ask, "lock": "pool", "mode": "permits", "permits": permits, "limit": 4});
+        self.line(at, "asked", fields);
+    }
+
+    /// The guard is good for five seconds.
+    fn granted(&mut self, at: u64, client: &str, ask: u64, token: i64) {
+        let fields =
+            json!({"client": client, "ask": ask, "token": token, "until": (at + 5000) * MS});
+        self.line(at, "granted", fields);
+    }
+
+    fn extended(&mut self, at: u64, client: &str, ask: u64) {
+        let fields = json!({"client": client, "ask": ask, "until": (at + 5000) * MS});
+        self.line(at, "extended", fields);
+    }
+
+    fn about(&mut self, at: u64, kind: &str, client: &str, ask: u64) {
+        self.line(at, kind, json!({"client": client, "ask": ask}));
+    }
+
+    fn lost(&mut self, at: u64, client: &str, ask: u64) {
+        let fields = json!({"client": client, "ask": ask, "why": "expired"});
+        self.line(at, "lost", fields);
+    }
+
+    fn ended(&mut self, at: u64, client: &str, ask: u64) {
+        let fields = json!({"client": client, "ask": ask, "outcome": "timed_out"});
+        self.line(at, "ended", fields);
+    }
+
+    fn wrote(&mut self, at: u64, client: &str, lock: &str, token: i64, accepted: bool) {
+        self.sequence += 1;
+        let fields = json!({"client": client, "lock": lock, "token": token, "accepted": accepted, "sequence": self.sequence});
+        self.line(at, "write", fields);
+    }
+
+    /// An acquire that is granted and released, from `begin` to `end`.
+    fn cycle(&mut self, begin: u64, end: u64, client: &str, ask: u64, lock: &str, token: i64) {
+        self.asked(begin, client, ask, lock, "exclusive");
+        self.granted(begin + 1, client, ask, token);
+        self.about(end, "releasing", client, ask);
+        let fields = json!({"client": client, "ask": ask, "held": true});
+        self.line(end + 1, "released", fields);
+    }
+
+    fn fault(&mut self, begin: u64, end: u64, effects: &Value) {
+        let mut fields = json!({"fault": begin, "what": "a fault", "target": "something"});
+        let record = fields.as_object_mut().unwrap();
+        record.extend(effects.as_object().unwrap().clone());
+        self.line(begin, "fault_began", fields);
+        self.line(end, "fault_ended", json!({"fault": begin}));
+    }
+
+    fn left(&mut self, at: u64, keys: &[&str]) {
+        self.line(at, "left", json!({"keys": keys}));
+    }
+
+    fn text(&self) -> String {
+        self.lines.iter().map(|line| format!("{line}\n")).collect()
+    }
+
+    fn check(&self) -> Verdict {
+        let lines = parse("history", &self.text()).unwrap();
+        let story = Story::tell(lines.clone()).unwrap();
+        let verdict = check(&story, Limits::default());
+        // Neither may fail, whatever the history is.
+        report::summary(&lines, &story, &verdict);
+        timeline::draw(&story, &verdict.violations);
+        verdict
+    }
+
+    /// Checks it, and demands these kinds of violations.
+    fn finds(mut self, expected: &[Kind]) -> Verdict {
+        self.left(100_000, &[]);
+        let verdict = self.check();
+        let kinds: Vec<Kind> = verdict.violations.iter().map(|found| found.kind).collect();
+        assert_eq!(kinds, expected, "{:?}", verdict.violations);
+        verdict
+    }
+}
+
+#[test]
+fn a_clean_history_has_no_violation() {
+    let mut history = History::default();
+    let run = json!({"seed": 1, "store": "single", "minutes": 1.0});
+    history.line(0, "run", run);
+    // Three clients in order, the second one granted as soon as the first one begins to release.
+    history.asked(10, "a", 1, "x", "exclusive");
+    history.granted(11, "a", 1, 100);
+    history.asked(1200, "b", 1, "x", "exclusive");
+    history.asked(2500, "c", 1, "x", "exclusive");
+    history.wrote(2600, "a", "x", 100, true);
+    history.about(3000, "releasing", "a", 1);
+    history.granted(3000, "b", 1, 101);
+    history.wrote(3100, "b", "x", 101, true);
+    history.wrote(3200, "a", "x", 100, false);
+    // It is suspended and resumed, extended, and lost at its deadline.
+    history.about(4000, "suspended", "b", 1);
+    let resumed = json!({"client": "b", "ask": 1, "until": 9000 * MS});
+    history.line(4500, "resumed", resumed);
+    history.extended(5000, "b", 1);
+    history.lost(10_000, "b", 1);
+    history.granted(10_050, "c", 1, 102);
+    history.line(11_000, "killed", json!({"client": "c"}));
+    history.cycle(11_001, 12_000, "d", 1, "x", 103);
+    // Waits that end without a grant.
+    history.asked(20_000, "d", 2, "x", "exclusive");
+    history.granted(20_001, "d", 2, 110);
+    history.asked(20_100, "e", 1, "x", "exclusive");
+    history.ended(20_500, "e", 1);
+    history.about(21_000, "releasing", "d", 2);
+    // Shared holds together, and permits up to the limit.
+    history.asked(30_000, "a", 2, "y", "shared");
+    history.asked(30_000, "b", 2, "y", "shared");
+    history.granted(30_001, "a", 2, 200);
+    history.granted(30_001, "b", 2, 201);
+    history.about(30_500, "releasing", "a", 2);
+    history.about(30_600, "releasing", "b", 2);
+    for (ask, permits, token) in [(3, 1, 300), (4, 3, 301)] {
+        history.asked_permits(31_000, "a", ask, permits);
+        history.granted(31_001, "a", ask, token);
+        history.about(31_500, "releasing", "a", ask);
+    }
+    history.line(32_000, "finished", json!({"client": "a"}));
+    let verdict = history.finds(&[]);
+    assert!(verdict.excused.is_empty() && verdict.ordered_pairs > 0);
+}
+
+#[test]
+fn two_holders_at_once_are_found() {
+    for (first, second) in [
+        ("exclusive", "exclusive"),
+        ("exclusive", "shared"),
+        ("shared", "exclusive"),
+    ] {
+        let mut history = History::default();
+        history.asked(10, "a", 1, "x", first);
+        history.asked(20, "b", 1, "x", second);
+        history.granted(30, "a", 1, 1);
+        history.granted(40, "b", 1, 2);
+        history.about(41, "releasing", "a", 1);
+        history.about(50, "releasing", "b", 1);
+        let verdict = history.finds(&[Kind::Overlap]);
+        let sentence = &verdict.violations[0].sentence;
+        let names = [
+            "\"x\"",
+            "a (acquire 1, token 1)",
+            "b (acquire 1, token 2)",
+            "1000 µs",
+            "0.040000 s",
+        ];
+        for name in names {
+            assert!(sentence.contains(name), "{sentence}");
+        }
+    }
+}
+
+#[test]
+fn a_hold_that_is_resumed_after_another_grant_is_found() {
+    let mut history = History::default();
+    history.asked(10, "a", 1, "x", "exclusive");
+    history.granted(11, "a", 1, 1);
+    history.about(1000, "suspended", "a", 1);
+    history.cycle(1100, 3000, "b", 1, "x", 2);
+    let resumed = json!({"client": "a", "ask": 1, "until": 9000 * MS});
+    history.line(2000, "resumed", resumed);
+    history.about(4000, "releasing", "a", 1);
+    history.finds(&[Kind::Overlap]);
+}
+
+#[test]
+fn a_hold_ends_at_its_deadline() {
+    let mut history = History::default();
+    history.asked(10, "a", 1, "x", "exclusive");
+    history.granted(11, "a", 1, 1);
+    history.cycle(5012, 6000, "b", 1, "x", 2);
+    history.lost(5300, "a", 1);
+    history.finds(&[]);
+}
+
+#[test]
+fn an_overlap_is_excused_by_lost_data_alone_and_only_at_its_time() {
+    let overlap = |history: &mut History| {
+        history.cycle(1000, 4000, "a", 1, "x", 1);
+        history.cycle(2000, 5000, "b", 1, "x", 2);
+    };
+    for (begin, end, effects, excused) in [
+        (1500, 1600, json!({"loses_data": true}), true),
+        (100, 200, json!({"loses_data": true}), false),
+        (2500, 2600, json!({"loses_data": true}), false),
+        (
+            1500,
+            1600,
+            json!({"disturbs": ["*"], "stops": ["*"]}),
+            false,
+        ),
+        // Not for so long.
+        (1500, 2600, json!({"resets": ["*"]}), false),
+    ] {
+        let mut history = History::default();
+        overlap(&mut history);
+        history.fault(begin, end, &effects);
+        let expected: &[Kind] = if excused { &[] } else { &[Kind::Overlap] };
+        let verdict = history.finds(expected);
+        assert_eq!(verdict.excused.len(), usize::from(excused));
+    }
+}
+
+#[test]
+fn a_moment_is_excused_by_a_reset_of_the_older_holder() {
+    for (client, excused) in [("a", true), ("b", false), ("*", true)] {
+        let mut history = History::default();
+        history.cycle(1000, 2010, "a", 1, "x", 1);
+        history.cycle(2000, 5000, "b", 1, "x", 2);
+        history.fault(1999, 2000, &json!({"resets": [client]}));
+        let expected: &[Kind] = if excused { &[] } else { &[Kind::Overlap] };
+        history.finds(expected);
+    }
+}
+
+#[test]
+fn permits_above_the_limit_are_found() {
+    let mut history = History::default();
+    for (ask, permits, token) in [(1, 2, 1), (2, 2, 2), (3, 1, 3)] {
+        history.asked_permits(10, "a", ask, permits);
+        history.granted(10 + ask, "a", ask, token);
+        history.about(100, "releasing", "a", ask);
+    }
+    let verdict = history.finds(&[Kind::Limit]);
+    let sentence = &verdict.violations[0].sentence;
+    assert!(sentence.starts_with("5 permits of \"pool\""), "{sentence}");
+}
+
+#[test]
+fn a_token_that_does_not_rise_is_found() {
+    for token in [99, 100] {
+        let mut history = History::default();
+        history.cycle(10, 20, "a", 1, "x", 100);
+        history.cycle(30, 40, "b", 1, "x", token);
+        // Lost data are no excuse.
+        history.fault(25, 26, &json!({"loses_data": true, "disturbs": ["*"]}));
+        history.finds(&[Kind::Token]);
+    }
+}
+
+#[test]
+fn tokens_of_other_locks_and_of_acquires_at_once_may_be_in_any_order() {
+    let mut history = History::default();
+    history.cycle(10, 20, "a", 1, "x", 100);
+    history.cycle(30, 40, "b", 1, "y", 50);
+    history.asked(50, "a", 2, "z", "shared");
+    history.asked(51, "b", 2, "z", "shared");
+    history.granted(52, "a", 2, 8);
+    history.granted(53, "b", 2, 7);
+    history.about(60, "releasing", "a", 2);
+    history.about(60, "releasing", "b", 2);
+    history.finds(&[]);
+}
+
+#[test]
+fn an_old_write_that_was_accepted_is_found() {
+    let mut history = History::default();
+    history.cycle(10, 20, "a", 1, "x", 100);
+    history.cycle(30, 40, "b", 1, "x", 101);
+    history.wrote(35, "b", "x", 101, true);
+    history.wrote(36, "a", "x", 100, true);
+    history.finds(&[Kind::OldWrite]);
+}
+
+#[test]
+fn a_write_that_was_refused_without_need_is_found() {
+    let mut history = History::default();
+    history.cycle(10, 20, "a", 1, "x", 100);
+    history.wrote(15, "a", "x", 100, false);
+    history.finds(&[Kind::RefusedWrite]);
+}
+
+#[test]
+fn a_write_with_a_token_of_nobody_is_found() {
+    let mut history = History::default();
+    history.cycle(10, 20, "a", 1, "x", 100);
+    history.wrote(15, "b", "x", 100, true);
+    history.finds(&[Kind::StrangeWrite]);
+}
+
+#[test]
+fn an_acquire_without_end_is_found() {
+    let mut history = History::default();
+    history.asked(10, "a", 1, "x", "exclusive");
+    history.finds(&[Kind::Endless]);
+}
+
+#[test]
+fn a_hold_without_end_is_found() {
+    let mut history = History::default();
+    history.asked(10, "a", 1, "x", "exclusive");
+    history.granted(11, "a", 1, 1);
+    history.finds(&[Kind::Forgotten]);
+}
+
+#[test]
+fn a_waiter_that_was_overtaken_is_found() {
+    // The one who was overtaken is granted later, times out later, or has no end.
+    for end in ["granted", "ended", "killed"] {
+        let mut history = History::default();
+        history.cycle(10, 3000, "a", 1, "x", 1);
+        history.asked(100, "b", 1, "x", "exclusive");
+        history.asked(1200, "c", 1, "x", "exclusive");
+        history.granted(3000, "c", 1, 2);
+        history.about(5000, "releasing", "c", 1);
+        match end {
+            "granted" => {
+                history.granted(5000, "b", 1, 3);
+                history.about(5001, "releasing", "b", 1);
+            }
+            "ended" => history.ended(5000, "b", 1),
+            _ => history.line(5000, "killed", json!({"client": "b"})),
+        }
+        let verdict = history.finds(&[Kind::Overtaken]);
+        let sentence = &verdict.violations[0].sentence;
+        assert!(sentence.starts_with("c (acquire 1"), "{sentence}");
+    }
+}
+
+#[test]
+fn a_waiter_that_a_fault_disturbed_may_be_overtaken() {
+    for (client, excused) in [("b", true), ("c", false), ("*", true)] {
+        let mut history = History::default();
+        history.cycle(10, 3000, "a", 1, "x", 1);
+        history.asked(100, "b", 1, "x", "exclusive");
+        history.asked(1200, "c", 1, "x", "exclusive");
+        history.granted(3000, "c", 1, 2);
+        history.about(5000, "releasing", "c", 1);
+        history.granted(5000, "b", 1, 3);
+        history.about(5001, "releasing", "b", 1);
+        history.fault(2000, 2100, &json!({"disturbs": [client]}));
+        let expected: &[Kind] = if excused { &[] } else { &[Kind::Overtaken] };
+        history.finds(expected);
+    }
+}
+
+#[test]
+fn a_loss_that_was_told_late_is_found() {
+    for (stopped, expected) in [("a", &[][..]), ("b", &[Kind::ToldLate][..])] {
+        let mut history = History::default();
+        history.asked(10, "a", 1, "x", "exclusive");
+        history.granted(11, "a", 1, 1);
+        history.lost(6000, "a", 1);
+        history.fault(4000, 5900, &json!({"stops": [stopped]}));
+        history.finds(expected);
+    }
+}
+
+#[test]
+fn a_hold_that_outlived_its_deadline_is_found() {
+    let mut history = History::default();
+    history.cycle(10, 6000, "a", 1, "x", 1);
+    history.finds(&[Kind::ToldLate]);
+}
+
+#[test]
+fn keys_that_were_left_are_found() {
+    let mut history = History::default();
+    history.cycle(10, 20, "a", 1, "x", 1);
+    history.left(30, &["lock:x"]);
+    let verdict = history.check();
+    assert_eq!(verdict.violations.len(), 1);
+    assert_eq!(verdict.violations[0].kind, Kind::Left);
+    assert!(verdict.violations[0].sentence.contains("lock:x"));
+}
+
+#[test]
+fn a_history_that_does_not_say_what_was_left_is_no_clean_one() {
+    let mut history = History::default();
+    history.cycle(10, 20, "a", 1, "x", 1);
+    let verdict = history.check();
+    assert_eq!(verdict.violations.len(), 1);
+    assert_eq!(verdict.violations[0].kind, Kind::Left);
+}
+
+#[test]
+fn the_drawing_has_the_sentence_and_nothing_from_elsewhere() {
+    let mut history = History::default();
+    history.cycle(10, 100, "a<1>", 1, "x", 1);
+    history.cycle(50, 80, "b", 1, "x", 2);
+    history.fault(20, 30, &json!({"disturbs": ["*"]}));
+    history.wrote(60, "b", "x", 2, true);
+    let lines = parse("history", &history.text()).unwrap();
+    let story = Story::tell(lines).unwrap();
+    let verdict = check(&story, Limits::default());
+    let page = timeline::draw(&story, &verdict.violations);
+    assert!(page.contains("was held twice for 29000 µs") && page.contains("a fault something"));
+    assert!(page.contains("a&lt;1&gt;") && !page.contains("a<1>"));
+    assert!(!page.contains("src=") && !page.contains("href="));
+}
+
+#[test]
+fn a_torn_last_line_is_dropped_and_any_other_refused() {
+    let whole = "{\"at\":1,\"kind\":\"finished\",\"client\":\"a\"}\n";
+    let lines = parse("history", &format!("{whole}{{\"at\":2,\"ki")).unwrap();
+    assert_eq!(lines.len(), 1);
+    let error = parse("history", &format!("{whole}{{\"at\":2,\"ki\n{whole}")).unwrap_err();
+    assert!(error.to_string().starts_with("history:2: "), "{error}");
+}
+
+#[test]
+fn a_contradictory_history_is_refused() {
+    let mut history = History::default();
+    history.granted(10, "a", 1, 1);
+    let lines = parse("history", &history.text()).unwrap();
+    let error = Story::tell(lines).unwrap_err();
+    assert_eq!(error.to_string(), "a never asked as number 1");
+}
+
+#[test]
+fn a_client_may_write_a_little_after_the_harness_said_that_it_kills_it() {
+    let mut history = History::default();
+    history.asked(10, "a", 1, "x", "exclusive");
+    history.asked(10, "a", 2, "y", "exclusive");
+    history.granted(11, "a", 2, 1);
+    history.line(20, "killed", json!({"client": "a"}));
+    history.granted(20, "a", 1, 2);
+    history.wrote(20, "a", "x", 2, true);
+    history.about(20, "releasing", "a", 2);
+    history.asked(20, "a", 3, "z", "exclusive");
+    history.cycle(21, 30, "b", 1, "x", 3);
+    history.finds(&[]);
+}
