@@ -52,16 +52,20 @@ pub fn target_directory() -> PathBuf {
 /// Directory of the programs, once they are built.
 static BUILT: OnceLock<PathBuf> = OnceLock::new();
 
-/// Returns `target/<profile>`: test programs are in `deps` below it.
+/// Returns `target/<profile>`: programs are in it, and test programs in `deps` below it.
 fn profile_directory() -> PathBuf {
-    let test = env::current_exe().expect("the path of the test is known");
-    let deps = test.parent().expect("a program is in a directory");
+    let program = env::current_exe().expect("the path of the program is known");
+    let directory = program.parent().expect("a program is in a directory");
+    let profile = match directory.ends_with("deps") {
+        true => directory.parent().expect("deps is in a directory"),
+        false => directory,
+    };
     assert!(
-        deps.ends_with("deps"),
+        profile.join("deps").exists(),
         "{} is not in cargo's target directory, where the programs under test are",
-        test.display()
+        program.display()
     );
-    deps.parent().expect("deps is in a directory").to_owned()
+    profile.to_owned()
 }
 
 fn build(what: &[&str]) -> PathBuf {

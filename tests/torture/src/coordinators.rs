@@ -1,0 +1,86 @@
+//! Coordinators, each of which comes back on its own port.
+
+use std::time::Duration;
+
+use leasehold_tests::{Coordinator, CoordinatorProcess, ports::free_port};
+
+use crate::{TTL, store::Store};
+
+/// Time that a coordinator gives its clients to leave.
+const DRAIN: Duration = Duration::from_secs(3);
+/// Longest time until a coordinator that was asked to end has ended.
+const ENDED: Duration = Duration::from_secs(30);
+
+/// The coordinators.
+pub(crate) struct Coordinators {
+    all: Vec<Seat>,
+}
+
+struct Seat {
+    url: String,
+    listen: String,
+    process: CoordinatorProcess,
+}
+
+impl Coordinators {
+    /// Starts as many as the store's topology allows.
+    pub(crate) async fn start(store: &mut Store) -> Self {
+        let mut all = Vec::new();
+        for number in 0..store.coordinators() {
+            let url = store.url(number).await;
+            let listen = format!("127.0.0.1:{}", free_port());
+            let process = tokio::task::block_in_place(|| start(&url, &listen));
+            all.push(Seat {
+                url,
+                listen,
+                process,
+            });
+        }
+        Self { all }
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.all.len()
+    }
+
+    /// Returns the URLs.
+    pub(crate) fn endpoints(&self) -> Vec<String> {
+        let endpoints = self.all.iter();
+        endpoints.map(|seat| seat.process.endpoint()).collect()
+    }
+
+    pub(crate) fn process(&self, number: usize) -> &CoordinatorProcess {
+        &self.all[number].process
+    }
+
+    pub(crate) fn kill(&mut self, number: usize) {
+        self.all[number].process.kill();
+    }
+
+    /// Ends one with SIGTERM, and waits until it is gone.
+    pub(crate) async fn drain(&mut self, number: usize) {
+        let process = &mut self.all[number].process;
+        process.terminate();
+        let status = process.child().wait(ENDED).await;
+        assert!(status.success(), "{status:?}\n{}", process.log());
+    }
+
+    /// Starts one that has ended, where it was.
+    pub(crate) fn start_again(&mut self, number: usize) {
+        let seat = &mut self.all[number];
+        seat.process = tokio::task::block_in_place(|| start(&seat.url, &seat.listen));
+    }
+}
+
+fn start(url: &str, listen: &str) -> CoordinatorProcess {
+    let drain = format!("{}ms", DRAIN.as_millis());
+    let (ttl, most) = (
+        format!("{}s", TTL.as_secs()),
+        format!("{}s", TTL.as_secs() + 1),
+    );
+    Coordinator::process()
+        .store(url)
+        .arguments(["--listen", listen, "--drain-timeout", &drain])
+        .arguments(["--default-ttl", &ttl, "--max-ttl", &most])
+        .start_unready()
+}

@@ -1,0 +1,84 @@
+//! The harness's own history file: faults, kills, and what is left.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use leasehold_torture::history::History;
+use serde_json::{Value, json};
+
+/// The harness's part of the history.
+#[derive(Debug)]
+pub(crate) struct Record {
+    directory: PathBuf,
+    history: History,
+    faults: AtomicU64,
+}
+
+/// What a fault may do, as the checker has to know.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Effects {
+    pub(crate) loses_data: bool,
+    pub(crate) resets: Vec<String>,
+    pub(crate) stops: Vec<String>,
+    pub(crate) disturbs: Vec<String>,
+}
+
+impl Effects {
+    /// Disturbs all who wait.
+    pub(crate) fn on_all() -> Self {
+        Self {
+            disturbs: vec!["*".to_owned()],
+            ..Self::default()
+        }
+    }
+
+    /// Does the same, and makes the store forget.
+    pub(crate) fn losing_data() -> Self {
+        Self {
+            loses_data: true,
+            ..Self::on_all()
+        }
+    }
+}
+
+impl Record {
+    pub(crate) fn create(directory: &Path) -> Self {
+        Self {
+            directory: directory.to_owned(),
+            history: History::create(&directory.join("harness.jsonl")),
+            faults: AtomicU64::new(1),
+        }
+    }
+
+    /// Returns the path of a process's own history.
+    pub(crate) fn path(&self, process: &str) -> PathBuf {
+        self.directory.join(format!("{process}.jsonl"))
+    }
+
+    pub(crate) fn line(&self, kind: &str, fields: Value) {
+        self.history.line(kind, fields);
+    }
+
+    /// Records that a fault begins, and returns its number.
+    pub(crate) fn begin(&self, what: &str, target: &str, effects: &Effects) -> u64 {
+        let fault = self.faults.fetch_add(1, Ordering::Relaxed);
+        let fields = json!({
+            "fault": fault,
+            "what": what,
+            "target": target,
+            "loses_data": effects.loses_data,
+            "resets": effects.resets,
+            "stops": effects.stops,
+            "disturbs": effects.disturbs,
+        });
+        self.line("fault_began", fields);
+        fault
+    }
+
+    /// Records that a fault is over.
+    pub(crate) fn end(&self, fault: u64) {
+        self.line("fault_ended", json!({"fault": fault}));
+    }
+}

@@ -1,0 +1,204 @@
+//! Stores in each topology, and the keys that are left in them.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use anyhow::bail;
+use leasehold_client::Admin;
+use leasehold_tests::{
+    Cluster, FaultProxy, Masters, RedisServer, Sentinels, audit, redis_server::RedisOptions,
+};
+use tokio::time::{Instant, sleep};
+
+use crate::coordinators::Coordinators;
+
+/// Longest time until nothing is left: places of dead waiters are kept for ten seconds.
+const CLEAN: Duration = Duration::from_secs(20);
+/// Masters of a quorum.
+const MASTERS: usize = 5;
+
+/// Kind of a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Topology {
+    Memory,
+    Single,
+    Sentinel,
+    Cluster,
+    Quorum,
+}
+
+impl Topology {
+    const ALL: [Self; 5] = [
+        Self::Memory,
+        Self::Single,
+        Self::Sentinel,
+        Self::Cluster,
+        Self::Quorum,
+    ];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Single => "single",
+            Self::Sentinel => "sentinel",
+            Self::Cluster => "cluster",
+            Self::Quorum => "quorum",
+        }
+    }
+
+    pub(crate) fn named(name: &str) -> anyhow::Result<Self> {
+        let found = Self::ALL
+            .into_iter()
+            .find(|topology| topology.name() == name);
+        let Some(topology) = found else {
+            let names = Self::ALL.map(Self::name).join(", ");
+            bail!("there is no store {name:?}; there are {names}");
+        };
+        Ok(topology)
+    }
+}
+
+/// A store.
+pub(crate) enum Store {
+    Memory,
+    /// Keeps everything over a kill. Each coordinator reaches it through a proxy of its own.
+    Single(RedisServer, Vec<FaultProxy>),
+    Sentinel(Sentinels),
+    Cluster(Cluster),
+    /// Each coordinator reaches each master through a proxy of its own.
+    Quorum(Masters, Vec<FaultProxy>),
+}
+
+const DEBUG: [&str; 2] = ["--enable-debug-command", "yes"];
+
+impl Store {
+    pub(crate) async fn start(topology: Topology) -> Self {
+        tokio::task::block_in_place(|| match topology {
+            Topology::Memory => Self::Memory,
+            Topology::Single => {
+                let options = RedisServer::options().append_only().arguments(DEBUG);
+                Self::Single(options.start(), Vec::new())
+            }
+            Topology::Sentinel => {
+                let debug = |options: RedisOptions| options.arguments(DEBUG);
+                let options = (0..3).fold(Sentinels::options(), |options, index| {
+                    options.server(index, debug)
+                });
+                Self::Sentinel(options.start())
+            }
+            Topology::Cluster => Self::Cluster(Cluster::options().arguments(DEBUG).start()),
+            Topology::Quorum => {
+                let options = RedisOptions::default().arguments(DEBUG);
+                let masters = Masters::start_with(&options, MASTERS).bootstrapped();
+                Self::Quorum(masters, Vec::new())
+            }
+        })
+    }
+
+    /// Returns how many coordinators may share it.
+    pub(crate) fn coordinators(&self) -> usize {
+        match self {
+            Self::Memory => 1,
+            _ => 3,
+        }
+    }
+
+    /// Returns the URL for a coordinator, with its proxies.
+    pub(crate) async fn url(&mut self, coordinator: usize) -> String {
+        match self {
+            Self::Memory => "memory:".to_owned(),
+            Self::Single(redis, proxies) => {
+                assert_eq!(proxies.len(), coordinator, "each has a proxy of its own");
+                proxies.push(FaultProxy::start(redis.address()).await);
+                redis.url_through(proxies[coordinator].address())
+            }
+            Self::Sentinel(sentinels) => sentinels.url(),
+            Self::Cluster(cluster) => cluster.url(),
+            Self::Quorum(masters, proxies) => {
+                let mut hosts = Vec::new();
+                for server in masters.servers() {
+                    let proxy = FaultProxy::start(server.address()).await;
+                    hosts.push(proxy.address().to_string());
+                    proxies.push(proxy);
+                }
+                format!("redis+quorum://{}", hosts.join(","))
+            }
+        }
+    }
+
+    /// Returns the proxies between coordinators and the store.
+    pub(crate) fn proxies(&self) -> &[FaultProxy] {
+        match self {
+            Self::Single(_, proxies) | Self::Quorum(_, proxies) => proxies,
+            _ => &[],
+        }
+    }
+
+    /// Returns all servers with data.
+    pub(crate) fn servers(&self) -> Vec<&RedisServer> {
+        match self {
+            Self::Memory => Vec::new(),
+            Self::Single(redis, _) => vec![redis],
+            Self::Sentinel(sentinels) => sentinels.redis().servers().iter().collect(),
+            Self::Cluster(cluster) => cluster.nodes().iter().collect(),
+            Self::Quorum(masters, _) => masters.servers().iter().collect(),
+        }
+    }
+
+    /// Returns the keys, and the locks that coordinators know, that are left although they should not be.
+    pub(crate) async fn left(&self, coordinators: &Coordinators) -> Vec<String> {
+        let deadline = Instant::now() + CLEAN;
+        loop {
+            let left = self.look(coordinators).await;
+            if left.is_empty() || Instant::now() >= deadline {
+                return left.into_iter().collect();
+            }
+            sleep(Duration::from_millis(200)).await;
+        }
+    }
+
+    async fn look(&self, coordinators: &Coordinators) -> BTreeSet<String> {
+        let mut left = BTreeSet::new();
+        for endpoint in coordinators.endpoints() {
+            let admin = Admin::connect(&*endpoint);
+            match admin.expect("a URL").list_locks("").await {
+                Ok(locks) => {
+                    left.extend(locks.iter().map(|lock| format!("{} (listed)", lock.name)))
+                }
+                Err(error) => {
+                    left.insert(format!("failed to list locks: {error}"));
+                }
+            }
+        }
+        for server in self.servers() {
+            let mut connection = server.async_connection().await;
+            match audit::keys(&mut connection, "*").await {
+                Ok(keys) => {
+                    let bad = keys
+                        .iter()
+                        .filter(|(key, life)| **life < 0 || !may_stay(key));
+                    left.extend(bad.map(|(key, life)| format!("{key} ({life} ms)")));
+                }
+                Err(error) => {
+                    left.insert(format!("failed to list keys: {error}"));
+                }
+            }
+        }
+        left
+    }
+}
+
+/// Returns whether a key may outlive the locks for a while: tokens, replaced owner ids, revised limits, writes for replicas to
+/// acknowledge, agreements of the masters of a quorum, the time for which each master has been seen to run, and marks of ended
+/// sessions.
+fn may_stay(key: &str) -> bool {
+    let kinds = [
+        ":token:",
+        ":replaced:",
+        ":limit:",
+        ":acknowledged:",
+        "lh:quorum:",
+        "lh:run:",
+        "lh:ended-sessions:",
+    ];
+    key.starts_with("lh:") && kinds.iter().any(|kind| key.contains(kind))
+}
