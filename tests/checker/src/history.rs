@@ -51,6 +51,8 @@ pub enum Record {
         limit: u64,
         #[serde(default)]
         wait: Option<u64>,
+        #[serde(default)]
+        queue: String,
     },
     Granted {
         client: String,

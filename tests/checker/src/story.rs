@@ -34,6 +34,8 @@ pub struct Acquire {
     pub permits: u64,
     /// Limit of the semaphore; zero in other modes.
     pub limit: u64,
+    /// Name of the queue that it joins; empty if the lock has only one.
+    pub queue: String,
     /// Time at which the client began.
     pub asked: u64,
     /// End of the wait.
@@ -214,6 +216,7 @@ impl Teller {
                 permits,
                 limit,
                 wait: _,
+                queue,
             } => {
                 let index = self.story.acquires.len();
                 if self.index.insert((client.clone(), ask), index).is_some() {
@@ -232,6 +235,7 @@ impl Teller {
                     mode,
                     permits,
                     limit,
+                    queue,
                     asked: at,
                     end,
                     hold: None,

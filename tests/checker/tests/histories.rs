@@ -214,7 +214,9 @@ fn an_overlap_is_excused_by_lost_data_alone_and_only_at_its_time() {
         history.cycle(2000, 5000, "b", 1, "x", 2);
     };
     for (begin, end, effects, excused) in [
-        (1500, 1600, json!({"loses_data": true}), true),
+        (1500, 4000, json!({"loses_data": true}), true),
+        // The holder of before was not told in time.
+        (1500, 1600, json!({"loses_data": true}), false),
         (100, 200, json!({"loses_data": true}), false),
         (2500, 2600, json!({"loses_data": true}), false),
         (
@@ -364,6 +366,23 @@ fn a_waiter_that_a_fault_disturbed_may_be_overtaken() {
         history.about(5001, "releasing", "b", 1);
         history.fault(2000, 2100, &json!({"disturbs": [client]}));
         let expected: &[Kind] = if excused { &[] } else { &[Kind::Overtaken] };
+        history.finds(expected);
+    }
+}
+
+#[test]
+fn queues_have_no_common_order() {
+    for (queue, expected) in [("one", &[Kind::Overtaken][..]), ("another", &[][..])] {
+        let mut history = History::default();
+        history.cycle(10, 3000, "a", 1, "x", 1);
+        for (at, client, queue) in [(100, "b", "one"), (1200, "c", queue)] {
+            let fields = json!({"client": client, "ask": 1, "lock": "x", "mode": "exclusive", "queue": queue});
+            history.line(at, "asked", fields);
+        }
+        history.granted(3000, "c", 1, 2);
+        history.about(5000, "releasing", "c", 1);
+        history.granted(5000, "b", 1, 3);
+        history.about(5001, "releasing", "b", 1);
         history.finds(expected);
     }
 }

@@ -25,6 +25,7 @@ const ENDED: Duration = Duration::from_secs(90);
 /// The clients.
 pub(crate) struct Clients {
     registers: SocketAddr,
+    store: &'static str,
     record: Arc<Record>,
     random: StdRng,
     started: u32,
@@ -44,11 +45,13 @@ impl Clients {
     pub(crate) async fn start(
         coordinators: &Coordinators,
         registers: SocketAddr,
+        store: &'static str,
         record: Arc<Record>,
         random: StdRng,
     ) -> Self {
         let mut clients = Self {
             registers,
+            store,
             record,
             random,
             started: 0,
@@ -91,6 +94,7 @@ impl Clients {
             .arg(TTL.as_millis().to_string())
             .arg(grace.as_millis().to_string())
             .arg(TASKS.to_string())
+            .arg(self.store)
             .stdin(Stdio::piped());
         let mut process = ChildProcess::spawn(&name, command);
         let input = process.take_stdin();

@@ -44,9 +44,10 @@ pub enum Mode {
 }
 
 impl Cycle {
-    /// Draws a cycle.
-    pub fn draw(random: &mut StdRng) -> Self {
-        let (lock, mode) = match random.random_range(0..10) {
+    /// Draws a cycle. A quorum has exclusive locks alone.
+    pub fn draw(random: &mut StdRng, quorum: bool) -> Self {
+        let kinds = if quorum { 5 } else { 10 };
+        let (lock, mode) = match random.random_range(0..kinds) {
             0..5 => {
                 let number = random.random_range(0..EXCLUSIVE);
                 (format!("torture/exclusive/{number}"), Mode::Exclusive)

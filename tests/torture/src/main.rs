@@ -118,6 +118,7 @@ async fn run_for(time: Duration, seed: u64, topology: Topology, record: &Arc<Rec
     let mut clients = Clients::start(
         &coordinators,
         registers.address(),
+        topology.name(),
         Arc::clone(record),
         StdRng::seed_from_u64(random.random()),
     )

@@ -133,7 +133,8 @@ fn excuse<'a>(
         let lost = fault.loses_data
             && granted(older) <= fault.span.end
             && granted(younger) >= fault.span.begin
-            && older.part.end >= fault.span.begin;
+            && older.part.end >= fault.span.begin
+            && common.end <= fault.span.end.saturating_add(limits.moment);
         let reset = Fault::names(&fault.resets, &older.acquire.client)
             && common.end - common.begin <= limits.moment
             && common.begin >= fault.span.begin

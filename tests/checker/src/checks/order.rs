@@ -22,7 +22,7 @@ pub(super) fn check(
             .iter()
             .take_while(|earlier| earlier.asked + limits.earlier < later.asked);
         for earlier in earlier {
-            if earlier.end.at() <= later.asked {
+            if earlier.end.at() <= later.asked || earlier.queue != later.queue {
                 continue;
             }
             let waiting = Span {

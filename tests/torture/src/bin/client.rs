@@ -1,6 +1,6 @@
 //! Client of the torture run: takes locks in several tasks, writes to their registers, and records what it believes.
 //!
-//! `torture-client NAME ENDPOINTS REGISTERS HISTORY SEED TTL_MS GRACE_MS TASKS`. It ends each task's cycle and then itself when its
+//! `torture-client NAME ENDPOINTS REGISTERS HISTORY SEED TTL_MS GRACE_MS TASKS STORE`. It ends each task's cycle and then itself when its
 //! standard input ends. A task writes to the register of a lock without a look at its guard: fencing has to stop what comes late.
 
 use std::{
@@ -46,13 +46,28 @@ struct World {
     registers: SocketAddr,
     asks: AtomicU64,
     stop: CancellationToken,
+    /// The store is a quorum, where each coordinator has a queue of its own.
+    quorum: bool,
 }
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> anyhow::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [name, endpoints, registers, history, seed, ttl, grace, tasks] = &arguments[..] else {
-        bail!("usage: torture-client NAME ENDPOINTS REGISTERS HISTORY SEED TTL_MS GRACE_MS TASKS");
+    let [
+        name,
+        endpoints,
+        registers,
+        history,
+        seed,
+        ttl,
+        grace,
+        tasks,
+        store,
+    ] = &arguments[..]
+    else {
+        bail!(
+            "usage: torture-client NAME ENDPOINTS REGISTERS HISTORY SEED TTL_MS GRACE_MS TASKS STORE"
+        );
     };
     let millis = |text: &str| anyhow::Ok(Duration::from_millis(text.parse()?));
     let mut random = StdRng::seed_from_u64(seed.parse().context("SEED is a number")?);
@@ -81,6 +96,7 @@ async fn main() -> anyhow::Result<()> {
         registers: registers.parse().context("REGISTERS is an address")?,
         asks: AtomicU64::new(1),
         stop,
+        quorum: store == "quorum",
     });
     let mut running = JoinSet::new();
     for _ in 0..tasks {
@@ -114,7 +130,7 @@ fn stop_at_end_of_input() -> CancellationToken {
 async fn live(world: Arc<World>, mut random: StdRng) -> anyhow::Result<()> {
     let mut registers = None;
     while !world.stop.is_cancelled() {
-        let cycle = Cycle::draw(&mut random);
+        let cycle = Cycle::draw(&mut random, world.quorum);
         world.run(&cycle, &mut registers).await?;
         tokio::select! {
             () = sleep(cycle.pause) => {}
@@ -141,6 +157,10 @@ impl World {
         }
         if let Some(wait) = cycle.wait {
             asked["wait"] = json!(u64::try_from(wait.as_micros())?);
+        }
+        if self.quorum {
+            let session = self.client.default_session().info();
+            asked["queue"] = json!(session.map_or(String::new(), |info| info.coordinator));
         }
         self.history.line("asked", asked);
         let give_up = cycle.give_up.unwrap_or(Duration::MAX);
