@@ -2,9 +2,10 @@
 
 use std::{fmt::Debug, hash::Hash, time::Instant};
 
-use stateright::{Checker, HasDiscoveries, Model};
+use stateright::{Checker, Expectation, HasDiscoveries, Model};
 
-/// Explores every state of a model, and fails if a property has a counterexample. Prints the number of states.
+/// Explores every state of a model, and fails if a property has a counterexample, or if a state that must be reachable is not.
+/// Prints the number of states.
 pub(crate) fn holds<M>(name: &str, model: M)
 where
     M: Model + Send + Sync + 'static,
@@ -13,8 +14,13 @@ where
 {
     let begun = Instant::now();
     let checker = model.checker().threads(2).spawn_bfs().join();
-    if let Some((property, path)) = checker.discoveries().into_iter().next() {
-        panic!("{name}: {property:?} is broken:\n{}", tell(path));
+    for property in checker.model().properties() {
+        let (found, name_of) = (checker.discovery(property.name), property.name);
+        match (property.expectation, found) {
+            (Expectation::Sometimes, None) => panic!("{name}: {name_of:?} never comes about"),
+            (Expectation::Sometimes, Some(_)) | (_, None) => {}
+            (_, Some(path)) => panic!("{name}: {name_of:?} is broken:\n{}", tell(path)),
+        }
     }
     eprintln!(
         "{name}: {} states, {} steps deep, {:.1} s",

@@ -25,6 +25,8 @@ use crate::common::{coordinator, owner, seconds};
 const EXCLUSION: &str = "a client that believes in its hold has it";
 const SERVED: &str = "every waiter is served in the end";
 const FORGOTTEN: &str = "nothing is left behind";
+/// A state that must be reachable.
+const CONFIRMED: &str = "a hand-off to the other coordinator is confirmed";
 
 /// Flaw of a variant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -337,6 +339,9 @@ impl Model for HandOffs {
             Property::always(SERVED, |_, state: &State| state.broken != Some(SERVED)),
             Property::always(FORGOTTEN, |_, state: &State| {
                 state.broken != Some(FORGOTTEN)
+            }),
+            Property::sometimes(CONFIRMED, |model, state: &State| {
+                matches!(model.known(state, 1), Some(Known::Holds { .. }))
             }),
         ]
     }

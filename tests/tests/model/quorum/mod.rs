@@ -18,6 +18,8 @@ use self::{
 const EXCLUSION: &str = "no two clients believe in the lock at once";
 const TOKENS: &str = "tokens rise";
 const SERVED: &str = "a later attempt succeeds";
+/// A state that must be reachable.
+const BOTH: &str = "one client is granted the lock after the other";
 /// Number of masters.
 const MASTERS: usize = 3;
 
@@ -155,6 +157,10 @@ impl Model for Quorum {
             }),
             Property::always(TOKENS, |_, state: &State| state.broken != Some(TOKENS)),
             Property::always(SERVED, |_, state: &State| state.broken != Some(SERVED)),
+            Property::sometimes(BOTH, |_, state: &State| {
+                let holds = |client: &Client| matches!(client.phase, Phase::Holds { .. });
+                state.clients.iter().all(holds)
+            }),
         ]
     }
 }

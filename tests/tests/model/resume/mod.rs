@@ -26,6 +26,8 @@ const FORMER: &str = "a former owner changes nothing";
 const UNBROKEN: &str = "no grant lies between a hold's grant and its resume";
 const SERVED: &str = "the other client is served in the end";
 const FORGOTTEN: &str = "nothing is left behind";
+/// A state that must be reachable.
+const MOVED: &str = "the client believes in its hold on its last stream";
 /// The client that moves its hold, and the one that waits.
 const MOVES: usize = 0;
 const WAITS: usize = 1;
@@ -178,7 +180,7 @@ impl Resuming {
         }
     }
 
-    /// Returns the owner ids that the next stream resumes from.
+    /// Opens the client's next stream, whose coordinator resumes the hold.
     fn open(&self, state: &mut State) {
         let stream = u8::try_from(state.streams.len()).unwrap();
         let client = &mut state.client;
@@ -186,14 +188,20 @@ impl Resuming {
         from.extend(&client.tried);
         client.tried.push(stream);
         client.stream = Some(stream);
-        state.streams.push(Stream::Asked { again: false });
+        state.streams.push(Stream::Asked {
+            from: from.clone(),
+            was_repeated: false,
+        });
         state.send(stream, Content::Resume(from));
     }
 
+    /// The coordinator of a stream sends its resume again.
     fn repeat(&self, state: &mut State, stream: u8) {
-        state.streams[usize::from(stream)] = Stream::Asked { again: true };
-        let from = (0..stream).collect();
-        state.send(stream, Content::Resume(from));
+        if let Stream::Asked { from, was_repeated } = &mut state.streams[usize::from(stream)] {
+            *was_repeated = true;
+            let from = from.clone();
+            state.send(stream, Content::Resume(from));
+        }
     }
 
     /// The other client waits at coordinator 1, and confirms its grant there.
@@ -287,7 +295,10 @@ impl Model for Resuming {
         for (number, stream) in state.streams.iter().enumerate() {
             let number = u8::try_from(number).unwrap();
             match stream {
-                Stream::Asked { again: false } if self.repeats => {
+                Stream::Asked {
+                    was_repeated: false,
+                    ..
+                } if self.repeats => {
                     actions.push(Action::Repeat(number));
                 }
                 Stream::Holds if state.is_renewed(number) => {}
@@ -345,6 +356,9 @@ impl Model for Resuming {
             Property::always(SERVED, |_, state: &State| state.broken != Some(SERVED)),
             Property::always(FORGOTTEN, |_, state: &State| {
                 state.broken != Some(FORGOTTEN)
+            }),
+            Property::sometimes(MOVED, |model, state: &State| {
+                state.believes() && state.client.confirmed + 1 == model.streams
             }),
         ]
     }

@@ -34,11 +34,12 @@ pub(super) struct Moving {
     pub(super) is_over: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Stream {
-    /// The resume is not answered; it may be repeated.
+    /// The resume from the owner ids of these streams is not answered; it may be repeated.
     Asked {
-        again: bool,
+        from: Vec<u8>,
+        was_repeated: bool,
     },
     Holds,
     Gone,

@@ -7,7 +7,7 @@ use leasehold_core::{
 
 use super::{
     EXCLUSION, FORGOTTEN, ORDER, REFRESH, Rules, SERVED, UNBROKEN,
-    state::{Phase, State},
+    state::{Client, Phase, State},
 };
 use crate::common::{FORGOTTEN_AFTER, seconds};
 
@@ -49,6 +49,15 @@ impl Rules {
                 }
             }
         }
+    }
+
+    /// Returns whether a client believes in a hold no more that the store does not have either, and another one waits.
+    pub(super) fn has_expired(&self, state: &State) -> bool {
+        let is_over = |client: &Client| match client.phase {
+            Phase::Holds(_, until) => until <= state.elapsed,
+            _ => false,
+        };
+        state.clients.iter().any(is_over) && !state.order.is_empty() && state.holders().is_empty()
     }
 
     /// Carries on from a state without further faults: holders release, hand-offs are confirmed, coordinators refresh.

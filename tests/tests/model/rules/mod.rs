@@ -32,6 +32,9 @@ const ORDER: &str = "waiters are served in order";
 const UNBROKEN: &str = "no grant lies between a hold's grant and its renewal";
 const SERVED: &str = "every waiter is served in the end, and in time";
 const FORGOTTEN: &str = "nothing is left behind";
+/// States that must be reachable.
+const CONFIRMED: &str = "a hand-off to another coordinator is confirmed";
+const EXPIRED: &str = "a hold expires while others wait";
 
 /// Flaw of a variant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -200,6 +203,7 @@ impl Rules {
         let (here, op) = (self.at(client), self.renew(state, client));
         match self.execute(state, here, &op) {
             Reply::Renewed => {
+                state.was_confirmed = matches!(state.clients[client].phase, Phase::Handed(_));
                 self.learn(state, here, token);
                 state.record_ends = state.record_ends.max(state.at + i64::from(self.memory));
                 let until = state.elapsed + self.ttl;
@@ -282,6 +286,7 @@ impl Model for Rules {
             order: Vec::new(),
             refreshed: [0; COORDINATORS],
             record_ends: 0,
+            was_confirmed: false,
             broken: None,
         }]
     }
@@ -333,6 +338,7 @@ impl Model for Rules {
 
     fn next_state(&self, last: &State, action: Action) -> Option<State> {
         let mut state = last.clone();
+        state.was_confirmed = false;
         match action {
             Action::Acquire(client) => self.begin(&mut state, client, false),
             Action::Confirm(client) | Action::Renew(client) | Action::Expire(client) => {
@@ -376,7 +382,7 @@ impl Model for Rules {
     }
 
     fn properties(&self) -> Vec<Property<Self>> {
-        vec![
+        let mut properties = vec![
             Property::always(EXCLUSION, |_, state: &State| {
                 state.broken != Some(EXCLUSION)
             }),
@@ -387,6 +393,11 @@ impl Model for Rules {
             Property::always(FORGOTTEN, |_, state: &State| {
                 state.broken != Some(FORGOTTEN)
             }),
-        ]
+            Property::sometimes(CONFIRMED, |_, state: &State| state.was_confirmed),
+        ];
+        if self.ttl <= self.ticks {
+            properties.push(Property::sometimes(EXPIRED, Self::has_expired));
+        }
+        properties
     }
 }

@@ -24,6 +24,8 @@ pub(super) struct State {
     pub(super) refreshed: [u8; COORDINATORS],
     /// When the record of the newest token ends, in the variant in which it ends too soon.
     pub(super) record_ends: i64,
+    /// Whether the last step confirmed a hand-off.
+    pub(super) was_confirmed: bool,
     /// The property that the last step broke.
     pub(super) broken: Option<&'static str>,
 }

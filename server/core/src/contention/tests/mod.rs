@@ -2,6 +2,8 @@
 
 mod scene;
 
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+
 use self::scene::*;
 use super::*;
 use crate::{command::ReleaseRequest, id::ReleaseRequestId, mode::Limit, name::ReleaseReason};
@@ -400,4 +402,16 @@ fn an_answer_counts_once() {
     scene.answer(&refresh(Some(1)), Ok(refreshed(another, false)));
     assert_eq!(scene.ops(), []);
     assert_eq!(scene.discarded, []);
+}
+
+#[test]
+fn names_that_differ_in_numbers_alone_have_the_same_hash() {
+    let hash = |names: &ContendedNames| BuildHasherDefault::<DefaultHasher>::new().hash_one(names);
+    let (fresh, mut used) = (Scene::with_waiters(1), Scene::with_waiters(1));
+    used.leaves(1);
+    used.waits(1);
+    assert_ne!(fresh.names, used.names);
+    assert_eq!(hash(&fresh.names), hash(&used.names));
+    used.waits(2);
+    assert_ne!(hash(&fresh.names), hash(&used.names));
 }
