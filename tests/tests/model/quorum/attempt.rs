@@ -3,7 +3,7 @@
 use leasehold_core::time::StoreTime;
 use leasehold_store::quorum::decide::{self, Tally, Verdict, Vote};
 
-use super::{EXCLUSION, Flaw, MASTERS, Quorum, State, TOKENS};
+use super::{EXCLUSION, Flaw, MASTERS, Quorum, State, TOKENS, renewal::Renewal};
 use crate::common::owner;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -12,6 +12,11 @@ pub(super) struct Client {
     pub(super) phase: Phase,
     /// Masters at which the last attempt or hold is yet to be taken back, if that arrives at all.
     pub(super) taken_back: [Option<usize>; MASTERS],
+    /// Whether that is a hold: its release raises the tokens above its own.
+    was_held: bool,
+    /// Masters at which the renewed hold is yet to be set again, if that arrives at all, and its token.
+    pub(super) restores: [Option<usize>; MASTERS],
+    pub(super) token: i64,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -25,6 +30,18 @@ pub(super) enum Phase {
     Holds {
         until: u8,
     },
+    Renews(Renewal),
+}
+
+impl Phase {
+    /// Returns until when the client believes in the lock, if it does.
+    pub(super) fn until(&self) -> Option<u8> {
+        match self {
+            Self::Holds { until } => Some(*until),
+            Self::Renews(renewal) => Some(renewal.until),
+            Self::Idle | Self::Proposes(_) | Self::WritesBack(..) => None,
+        }
+    }
 }
 
 /// One question to all masters.
@@ -84,6 +101,7 @@ impl Quorum {
         let client = &mut state.clients[client];
         client.begun += 1;
         client.taken_back = [None; MASTERS];
+        client.restores = [None; MASTERS];
         client.phase = Phase::Proposes(round);
     }
 
@@ -99,7 +117,7 @@ impl Quorum {
                 (token.is_some(), token.unwrap_or(0))
             }
             Phase::WritesBack(_, token) => (master.write_back(owner, *token, now), 0),
-            Phase::Idle | Phase::Holds { .. } => return,
+            Phase::Idle | Phase::Holds { .. } | Phase::Renews(_) => return,
         };
         let ballot = match (counts, said) {
             (false, _) => Ballot::Out,
@@ -142,6 +160,7 @@ impl Quorum {
     /// Tells a client of its grant.
     fn reveal(&self, state: &mut State, client: usize, token: i64, until: u8) {
         state.clients[client].phase = Phase::Holds { until };
+        state.clients[client].token = token;
         if token <= state.largest {
             state.broken = Some(TOKENS);
         }
@@ -151,6 +170,7 @@ impl Quorum {
     /// Ends an attempt or a hold: what takes it back at each master is in flight.
     pub(super) fn give_up(&self, state: &mut State, client: usize) {
         let client = &mut state.clients[client];
+        client.was_held = client.phase.until().is_some();
         client.phase = Phase::Idle;
         if self.takes_back {
             client.taken_back = std::array::from_fn(Some);
@@ -161,7 +181,8 @@ impl Quorum {
         let now = self.now(state, place);
         let owner = owner(client, state.clients[client].begun);
         state.clients[client].taken_back[place] = None;
-        state.masters[place].release(owner, now);
+        let was_held = state.clients[client].was_held;
+        state.masters[place].release(owner, was_held, now);
     }
 
     pub(super) fn check(&self, state: &mut State) {

@@ -1,6 +1,6 @@
 //! Bounds of the model, and its variants.
 
-use super::{EXCLUSION, Flaw, Quorum, TOKENS};
+use super::{EXCLUSION, Flaw, Quorum, TOKENS, UNBROKEN};
 use crate::explore::{holds, is_caught};
 
 /// Two clients that try once each, and a master that restarts. The clock of one master is ahead.
@@ -13,6 +13,7 @@ fn restart() -> Quorum {
         restarts: 1,
         losses: 0,
         takes_back: false,
+        renews: false,
         ahead: [1, 0, 0],
         flaw: None,
     }
@@ -27,6 +28,22 @@ fn losses() -> Quorum {
         takes_back: true,
         ..restart()
     }
+}
+
+/// The first client renews its hold while the other one tries for the lock, and a master restarts.
+fn renewal() -> Quorum {
+    Quorum {
+        ttl: 2,
+        ticks: 2,
+        takes_back: true,
+        renews: true,
+        ..restart()
+    }
+}
+
+#[test]
+fn a_renewal_never_brings_back_a_hold_that_others_followed() {
+    holds("quorum, renewal", renewal());
 }
 
 #[test]
@@ -44,6 +61,7 @@ fn flaws_of_a_quorum_are_found() {
     for (quorum, flaw, property) in [
         (losses(), Flaw::NoWriteBack, TOKENS),
         (restart(), Flaw::VotesAtOnce, EXCLUSION),
+        (renewal(), Flaw::RestoresAnyway, UNBROKEN),
     ] {
         let flawed = Quorum {
             flaw: Some(flaw),

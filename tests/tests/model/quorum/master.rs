@@ -23,6 +23,17 @@ pub(super) struct Master {
     restarted: Option<(u8, u8)>,
 }
 
+/// What a master says of a hold that is renewed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Said {
+    /// It has the hold, with this token.
+    Has(i64),
+    /// It has the key, but no record of the hold.
+    Uncertain,
+    Lacks,
+    Taken,
+}
+
 impl Master {
     /// Returns a master that has forgotten everything.
     pub(super) fn restarted(at: u8, run: u8) -> Self {
@@ -83,10 +94,50 @@ impl Master {
         is_held && is_newest
     }
 
-    /// Deletes the key if the owner id has it. The token stays.
-    pub(super) fn release(&mut self, owner: OwnerId, now: StoreTime) {
+    /// Deletes the key if the owner id has it. The token stays, and the release of a hold raises it.
+    pub(super) fn release(&mut self, owner: OwnerId, was_held: bool, now: StoreTime) {
         let end = End::Clean;
         self.execute(&Op::Release { owner, end }, now);
+        if let Some((token, of)) = &mut self.record
+            && *of == Some(owner)
+        {
+            *token += i64::from(was_held);
+            *of = None;
+        }
+    }
+
+    /// Extends a hold that is there.
+    pub(super) fn extend(&mut self, owner: OwnerId, ttl: u8, now: StoreTime) -> Said {
+        let ttl = seconds(ttl);
+        match (self.holder(now), self.record) {
+            (None, _) => Said::Lacks,
+            (Some(holder), _) if holder != owner => Said::Taken,
+            (_, record) => {
+                self.execute(&Op::Renew { owner, ttl }, now);
+                match record {
+                    Some((token, Some(of))) if of == owner => Said::Has(token),
+                    _ => Said::Uncertain,
+                }
+            }
+        }
+    }
+
+    /// Sets a hold again, unless another one is there or a newer token is known.
+    pub(super) fn restore(
+        &mut self,
+        (owner, token): (OwnerId, i64),
+        ttl: u8,
+        now: StoreTime,
+        even_if_newer: bool,
+    ) -> Said {
+        let is_newer = self.record.is_some_and(|(newest, _)| newest > token);
+        let is_other = self.holder(now).is_some_and(|holder| holder != owner);
+        if is_other || is_newer && !even_if_newer {
+            return Said::Taken;
+        }
+        self.propose(owner, ttl, now);
+        self.record = Some((token, Some(owner)));
+        Said::Has(token)
     }
 }
 

@@ -7,6 +7,7 @@ mod attempt;
 mod cases;
 mod check;
 mod master;
+mod renewal;
 
 use stateright::{Model, Property};
 
@@ -17,6 +18,7 @@ use self::{
 
 const EXCLUSION: &str = "no two clients believe in the lock at once";
 const TOKENS: &str = "tokens rise";
+const UNBROKEN: &str = "no grant lies between a hold's grant and its renewal";
 const SERVED: &str = "a later attempt succeeds";
 /// A state that must be reachable.
 const BOTH: &str = "one client is granted the lock after the other";
@@ -30,6 +32,8 @@ enum Flaw {
     NoWriteBack,
     /// A master that has come back has a vote at once.
     VotesAtOnce,
+    /// A renewal sets the hold again on a master that knows a newer token.
+    RestoresAnyway,
 }
 
 /// Bounds of what happens.
@@ -47,6 +51,8 @@ struct Quorum {
     losses: u8,
     /// Whether what takes an attempt or a hold back may arrive.
     takes_back: bool,
+    /// Whether the first client holds the lock at the start, on two masters, and renews it once.
+    renews: bool,
     /// By how much the clock of each master is ahead (s).
     ahead: [i64; MASTERS],
     flaw: Option<Flaw>,
@@ -57,6 +63,7 @@ struct State {
     elapsed: u8,
     restarts: u8,
     losses: u8,
+    was_renewed: bool,
     masters: [Master; MASTERS],
     clients: Vec<Client>,
     /// The largest token that was revealed.
@@ -71,6 +78,11 @@ enum Action {
     Ask(usize, usize),
     /// It arrives, and the answer is lost.
     AskUnheard(usize, usize),
+    Renew(usize),
+    /// The client's renewal arrives at this master, which answers.
+    Extend(usize, usize),
+    /// What sets a renewed hold again arrives late at this master.
+    Restore(usize, usize),
     /// The client ends its hold. The releases are in flight.
     Release(usize),
     /// What takes the client's last attempt or hold back arrives at this master.
@@ -84,15 +96,23 @@ impl Model for Quorum {
     type Action = Action;
 
     fn init_states(&self) -> Vec<State> {
-        vec![State {
+        let mut state = State {
             elapsed: 0,
             restarts: 0,
             losses: 0,
+            was_renewed: false,
             masters: std::array::from_fn(|_| Master::default()),
             clients: vec![Client::default(); self.clients],
             largest: 0,
             broken: None,
-        }]
+        };
+        if self.renews {
+            self.begin(&mut state, 0);
+            for place in [0, 1, 0, 1] {
+                self.ask(&mut state, 0, place, true);
+            }
+        }
+        vec![state]
     }
 
     fn actions(&self, state: &State, actions: &mut Vec<Action>) {
@@ -114,10 +134,23 @@ impl Model for Quorum {
                         }
                     }
                 }
-                Phase::Holds { .. } => actions.push(Action::Release(number)),
+                Phase::Renews(renewal) => {
+                    if let Some(master) = (0..MASTERS).find(|master| renewal.is_pending(*master)) {
+                        actions.push(Action::Extend(number, master));
+                    }
+                }
+                Phase::Holds { .. } => {
+                    actions.push(Action::Release(number));
+                    if self.renews && number == 0 && !state.was_renewed {
+                        actions.push(Action::Renew(number));
+                    }
+                }
             }
             for master in client.taken_back.iter().flatten() {
                 actions.push(Action::TakeBack(number, *master));
+            }
+            for master in client.restores.iter().flatten() {
+                actions.push(Action::Restore(number, *master));
             }
         }
         if state.restarts < self.restarts {
@@ -137,6 +170,9 @@ impl Model for Quorum {
                 state.losses += 1;
                 self.ask(&mut state, client, master, false);
             }
+            Action::Renew(client) => self.renew(&mut state, client),
+            Action::Extend(client, master) => self.extend(&mut state, client, master),
+            Action::Restore(client, master) => self.restore_late(&mut state, client, master),
             Action::Release(client) => self.give_up(&mut state, client),
             Action::TakeBack(client, master) => self.take_back(&mut state, client, master),
             Action::Restart(master) => {
@@ -156,6 +192,7 @@ impl Model for Quorum {
                 state.broken != Some(EXCLUSION)
             }),
             Property::always(TOKENS, |_, state: &State| state.broken != Some(TOKENS)),
+            Property::always(UNBROKEN, |_, state: &State| state.broken != Some(UNBROKEN)),
             Property::always(SERVED, |_, state: &State| state.broken != Some(SERVED)),
             Property::sometimes(BOTH, |_, state: &State| {
                 let holds = |client: &Client| matches!(client.phase, Phase::Holds { .. });
