@@ -19,7 +19,7 @@ use crate::{
 pub const MASTERS: usize = 3;
 
 /// Number of slots of a cluster.
-const SLOTS: u16 = 16_384;
+pub const SLOTS: u16 = 16_384;
 
 /// Longest time until all nodes agree.
 const SETTLED: Duration = Duration::from_secs(30);

@@ -5,7 +5,8 @@ use std::{collections::BTreeSet, time::Duration};
 use anyhow::bail;
 use leasehold_client::Admin;
 use leasehold_tests::{
-    Cluster, FaultProxy, Masters, RedisServer, Sentinels, audit, redis_server::RedisOptions,
+    Cluster, FaultProxy, Masters, RedisServer, Sentinels, audit, cluster::SLOTS,
+    redis_server::RedisOptions,
 };
 use tokio::time::{Instant, sleep};
 
@@ -62,7 +63,7 @@ pub(crate) enum Store {
     Memory,
     /// Keeps everything over a kill. Each coordinator reaches it through a proxy of its own.
     Single(RedisServer, Vec<FaultProxy>),
-    Sentinel(Sentinels),
+    Sentinel(Box<Sentinels>),
     Cluster(Cluster),
     /// Each coordinator reaches each master through a proxy of its own.
     Quorum(Masters, Vec<FaultProxy>),
@@ -83,7 +84,7 @@ impl Store {
                 let options = (0..3).fold(Sentinels::options(), |options, index| {
                     options.server(index, debug)
                 });
-                Self::Sentinel(options.start())
+                Self::Sentinel(Box::new(options.start()))
             }
             Topology::Cluster => Self::Cluster(Cluster::options().arguments(DEBUG).start()),
             Topology::Quorum => {
@@ -144,6 +145,21 @@ impl Store {
         }
     }
 
+    /// Returns a server that takes writes, chosen by a number.
+    ///
+    /// # Panics
+    ///
+    /// If the store has none.
+    pub(crate) fn master(&self, any: u32) -> &RedisServer {
+        match self {
+            Self::Memory => panic!("memory has no server"),
+            Self::Single(redis, _) => redis,
+            Self::Sentinel(sentinels) => sentinels.redis().server(sentinels.master()),
+            Self::Cluster(cluster) => cluster.node(cluster.master_of(slot(any))),
+            Self::Quorum(masters, _) => masters.server(any as usize % MASTERS),
+        }
+    }
+
     /// Returns the keys, and the locks that coordinators know, that are left although they should not be.
     pub(crate) async fn left(&self, coordinators: &Coordinators) -> Vec<String> {
         let deadline = Instant::now() + CLEAN;
@@ -185,6 +201,11 @@ impl Store {
         }
         left
     }
+}
+
+/// Returns a slot of a cluster, chosen by a number.
+pub(crate) fn slot(any: u32) -> u16 {
+    u16::try_from(any % u32::from(SLOTS)).unwrap()
 }
 
 /// Returns whether a key may outlive the locks for a while: tokens, replaced owner ids, revised limits, writes for replicas to

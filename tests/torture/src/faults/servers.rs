@@ -18,7 +18,7 @@ use crate::{
     TTL,
     coordinators::Coordinators,
     record::{Effects, Record},
-    store::Store,
+    store::{Store, slot},
 };
 
 /// Number of faults one after the other, before a calm in which the order of service can be checked.
@@ -313,7 +313,9 @@ impl Drawn {
                 redis::send(server, &redis::command(&["DEBUG", "SLEEP", &seconds])).await;
             }
             _ => {
-                redis::send(server, &redis::command(&["FLUSHALL"])).await;
+                let flush = redis::command(&["FLUSHALL"]);
+                let master = block_in_place(|| store.master(self.any));
+                redis::send(master, &flush).await;
             }
         }
     }
@@ -353,8 +355,7 @@ impl Drawn {
     }
 
     fn fail_over_cluster(&self, cluster: &mut Cluster) {
-        let slot = u16::try_from(self.any % 16384).unwrap();
-        let old = cluster.master_of(slot);
+        let old = cluster.master_of(slot(self.any));
         let Some(replica) = cluster.replica_of(old) else {
             return;
         };
