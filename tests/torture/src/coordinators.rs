@@ -1,10 +1,10 @@
 //! Coordinators, each of which comes back on its own port.
 
-use std::time::Duration;
+use std::{fs::OpenOptions, io::Write, sync::Arc, time::Duration};
 
 use leasehold_tests::{Coordinator, CoordinatorProcess, ports::free_port};
 
-use crate::{TTL, store::Store};
+use crate::{TTL, record::Record, store::Store};
 
 /// Time that a coordinator gives its clients to leave.
 const DRAIN: Duration = Duration::from_secs(3);
@@ -14,6 +14,9 @@ const ENDED: Duration = Duration::from_secs(30);
 /// The coordinators.
 pub(crate) struct Coordinators {
     all: Vec<Seat>,
+    record: Arc<Record>,
+    /// Coordinators that panicked.
+    panics: usize,
 }
 
 struct Seat {
@@ -24,7 +27,7 @@ struct Seat {
 
 impl Coordinators {
     /// Starts as many as the store's topology allows.
-    pub(crate) async fn start(store: &mut Store) -> Self {
+    pub(crate) async fn start(store: &mut Store, record: Arc<Record>) -> Self {
         let mut all = Vec::new();
         for number in 0..store.coordinators() {
             let url = store.url(number).await;
@@ -36,7 +39,11 @@ impl Coordinators {
                 process,
             });
         }
-        Self { all }
+        Self {
+            all,
+            record,
+            panics: 0,
+        }
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -67,8 +74,27 @@ impl Coordinators {
 
     /// Starts one that has ended, where it was.
     pub(crate) fn start_again(&mut self, number: usize) {
+        self.keep_log(number);
         let seat = &mut self.all[number];
         seat.process = tokio::task::block_in_place(|| start(&seat.url, &seat.listen));
+    }
+
+    /// Keeps all logs beside the history, and returns how many coordinators panicked.
+    pub(crate) fn finish(mut self) -> usize {
+        for number in 0..self.count() {
+            self.keep_log(number);
+        }
+        self.panics
+    }
+
+    fn keep_log(&mut self, number: usize) {
+        let log = self.all[number].process.log();
+        self.panics += usize::from(log.contains("panicked at"));
+        let path = self.record.path(&format!("coordinator-{number}"));
+        let path = path.with_extension("log");
+        let kept = OpenOptions::new().append(true).create(true).open(path);
+        kept.and_then(|mut file| file.write_all(log.as_bytes()))
+            .expect("the log can be kept");
     }
 }
 

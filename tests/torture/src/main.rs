@@ -1,7 +1,7 @@
 //! Program `torture`: runs coordinators, a store and clients, does faults to them by a seed, and has the history checked.
 //!
 //! `torture [--minutes M] [--seed S] [--store memory|single|sentinel|cluster|quorum] [--directory DIR]`. It exits with the checker's
-//! status: 1 if there is a violation.
+//! status, 1 if there is a violation, and with 1 if a coordinator panicked.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -98,7 +98,7 @@ fn main() -> anyhow::Result<ExitCode> {
         .enable_all()
         .build()?;
     let time = Duration::from_secs_f64(arguments.minutes * 60.0);
-    runtime.block_on(run_for(time, seed, topology, &record));
+    let panics = runtime.block_on(run_for(time, seed, topology, &record));
     let timeline = directory.join("timeline.html");
     let status = Command::new(binaries::path("leasehold-checker"))
         .arg(&directory)
@@ -106,15 +106,20 @@ fn main() -> anyhow::Result<ExitCode> {
         .arg(&timeline)
         .status()
         .context("failed to run the checker")?;
+    if panics > 0 {
+        println!("torture: {panics} coordinators panicked; their logs are beside the history");
+        return Ok(ExitCode::FAILURE);
+    }
     let code = status.code().and_then(|code| u8::try_from(code).ok());
     Ok(ExitCode::from(code.unwrap_or(2)))
 }
 
-async fn run_for(time: Duration, seed: u64, topology: Topology, record: &Arc<Record>) {
+/// Returns how many coordinators panicked.
+async fn run_for(time: Duration, seed: u64, topology: Topology, record: &Arc<Record>) -> usize {
     let mut random = StdRng::seed_from_u64(seed);
     let registers = Registers::start(Arc::clone(record)).await;
     let mut store = Store::start(topology).await;
-    let mut coordinators = Coordinators::start(&mut store).await;
+    let mut coordinators = Coordinators::start(&mut store, Arc::clone(record)).await;
     let mut clients = Clients::start(
         &coordinators,
         registers.address(),
@@ -140,4 +145,5 @@ async fn run_for(time: Duration, seed: u64, topology: Topology, record: &Arc<Rec
     clients.finish().await;
     let keys = store.left(&coordinators).await;
     record.line("left", json!({"keys": keys}));
+    coordinators.finish()
 }

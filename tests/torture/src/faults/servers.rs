@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold_tests::{
-    Cluster, Sentinels,
+    Cluster, Sentinels, cluster,
     proxy::{Cut, Direction, Flow},
     wait,
 };
@@ -50,6 +50,8 @@ enum Fault {
     FailOverByKill,
     FailOverByStop,
     StopSentinel,
+    FullMemory,
+    MoveSlot,
 }
 
 const COORDINATORS: [Fault; 4] = [
@@ -58,7 +60,7 @@ const COORDINATORS: [Fault; 4] = [
     Fault::Drain,
     Fault::RollingRestart,
 ];
-const COMMANDS: [Fault; 7] = [
+const COMMANDS: [Fault; 8] = [
     Fault::StopServer,
     Fault::Scripts,
     Fault::KillConnections("normal"),
@@ -66,6 +68,7 @@ const COMMANDS: [Fault; 7] = [
     Fault::Pause("ALL"),
     Fault::Pause("WRITE"),
     Fault::Sleep,
+    Fault::FullMemory,
 ];
 const PROXIES: [Fault; 4] = [Fault::Stall, Fault::Mute, Fault::Cut, Fault::Slow];
 const FAIL_OVERS: [Fault; 3] = [
@@ -86,7 +89,7 @@ impl Fault {
                 &FAIL_OVERS,
                 &[Self::StopSentinel, Self::FlushAll],
             ],
-            Store::Cluster(..) => &[&COMMANDS, &FAIL_OVERS, &[Self::FlushAll]],
+            Store::Cluster(..) => &[&COMMANDS, &FAIL_OVERS, &[Self::MoveSlot, Self::FlushAll]],
             // One master that forgets is a master less, unless it says nothing of it, as with FLUSHALL.
             Store::Quorum(..) => &[&COMMANDS, &PROXIES, &[Self::KillServer]],
         };
@@ -115,6 +118,8 @@ impl Fault {
             Self::FailOverByKill => "fail-over after SIGKILL",
             Self::FailOverByStop => "fail-over after SIGSTOP",
             Self::StopSentinel => "SIGSTOP of a sentinel",
+            Self::FullMemory => "full memory",
+            Self::MoveSlot => "slot moved",
         }
     }
 
@@ -192,6 +197,11 @@ impl Drawn {
             Fault::Stall | Fault::Mute | Fault::Cut | Fault::Slow => self.to_proxies(store).await,
             Fault::FailOver | Fault::FailOverByKill | Fault::FailOverByStop => {
                 block_in_place(|| self.fail_over(store));
+            }
+            Fault::MoveSlot => {
+                if let Store::Cluster(cluster) = store {
+                    block_in_place(|| self.move_slot(cluster));
+                }
             }
             Fault::StopSentinel => {
                 if let Store::Sentinel(sentinels) = store {
@@ -307,6 +317,12 @@ impl Drawn {
                 redis::send(server, &pause).await;
                 sleep(self.time).await;
             }
+            Fault::FullMemory => {
+                let limit = |limit| redis::command(&["CONFIG", "SET", "maxmemory", limit]);
+                redis::send(server, &limit("1")).await;
+                sleep(self.time).await;
+                redis::send(server, &limit("0")).await;
+            }
             Fault::Sleep => {
                 // Below the time for which the command itself is waited for.
                 let seconds = (self.time / 2).as_secs_f64().to_string();
@@ -317,6 +333,18 @@ impl Drawn {
                 let master = block_in_place(|| store.master(self.any));
                 redis::send(master, &flush).await;
             }
+        }
+    }
+
+    /// Moves the slot of a lock, while clients use it.
+    fn move_slot(&self, cluster: &Cluster) {
+        let lock = format!("lock:torture/exclusive/{}", self.any % 4);
+        let slot = cluster.slot_of(&lock);
+        let from = cluster.master_of(slot);
+        let others = (0..cluster::SLOTS).step_by(1000);
+        let to = others.map(|slot| cluster.master_of(slot));
+        if let Some(to) = to.into_iter().find(|to| *to != from) {
+            cluster.move_slot(slot, from, to);
         }
     }
 
