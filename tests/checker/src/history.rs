@@ -108,6 +108,18 @@ pub enum Record {
         accepted: bool,
         sequence: u64,
     },
+    Watched {
+        watcher: String,
+        lock: String,
+        event: Event,
+        token: i64,
+    },
+    WatchReady {
+        watcher: String,
+    },
+    WatchGap {
+        watcher: String,
+    },
     FaultBegan {
         fault: u64,
         what: String,
@@ -127,6 +139,16 @@ pub enum Record {
     Left {
         keys: Vec<String>,
     },
+}
+
+/// Event of a hold, as a watcher saw it.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Hash)]
+#[serde(rename_all = "snake_case")]
+pub enum Event {
+    /// It began.
+    Granted,
+    /// It ended, in any way.
+    Ended,
 }
 
 /// End of an acquire without a grant.

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt::Write as _};
 use crate::{
     checks::Verdict,
     history::{Line, Record},
-    story::{End, HoldEnd, Story},
+    story::{End, HoldEnd, Sight, Story},
 };
 
 /// Returns a summary in words: faults, grants, hand-offs, losses, resumes, and what the check found.
@@ -66,6 +66,15 @@ pub fn summary(lines: &[Line], story: &Story, verdict: &Verdict) -> String {
                 "refused"
             };
             outcome.to_owned()
+        })),
+    );
+    let sights = story.watchers.values().flatten();
+    line(
+        "sights of watchers",
+        &count(sights.map(|seen| match &seen.what {
+            Sight::Ready => "ready".to_owned(),
+            Sight::Gap => "gaps".to_owned(),
+            Sight::Event(_, _, event) => format!("{event:?}").to_lowercase(),
         })),
     );
     let pairs = verdict.ordered_pairs;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use crate::history::{HistoryError, Line, Mode, Outcome, Record};
+use crate::history::{Event, HistoryError, Line, Mode, Outcome, Record};
 
 /// A whole history.
 #[derive(Debug, Default)]
@@ -11,6 +11,8 @@ pub struct Story {
     pub acquires: Vec<Acquire>,
     /// Writes of all registers, by time.
     pub writes: Vec<Write>,
+    /// What each watcher saw, by time.
+    pub watchers: BTreeMap<String, Vec<Seen>>,
     /// Faults in the order in which they began.
     pub faults: Vec<Fault>,
     /// Keys left in the store; none if the history does not say.
@@ -131,6 +133,26 @@ pub struct Write {
     pub accepted: bool,
     /// Place in the register's own order.
     pub sequence: u64,
+}
+
+/// Something that a watcher saw.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    /// Time.
+    pub at: u64,
+    /// What it was.
+    pub what: Sight,
+}
+
+/// What a watcher sees.
+#[derive(Clone, Debug)]
+pub enum Sight {
+    /// It knows all locks: from here on it misses nothing.
+    Ready,
+    /// It has missed events, and knows nothing.
+    Gap,
+    /// A hold, by its lock and token, began or ended.
+    Event(String, i64, Event),
 }
 
 /// A fault.
@@ -343,6 +365,14 @@ impl Teller {
                 accepted,
                 sequence,
             }),
+            Record::Watched {
+                watcher,
+                lock,
+                event,
+                token,
+            } => self.saw(at, watcher, Sight::Event(lock, token, event)),
+            Record::WatchReady { watcher } => self.saw(at, watcher, Sight::Ready),
+            Record::WatchGap { watcher } => self.saw(at, watcher, Sight::Gap),
             Record::FaultBegan {
                 fault,
                 what,
@@ -376,6 +406,11 @@ impl Teller {
             Record::Left { keys } => self.story.left = Some(keys),
         }
         Ok(())
+    }
+
+    fn saw(&mut self, at: u64, watcher: String, what: Sight) {
+        let seen = self.story.watchers.entry(watcher).or_default();
+        seen.push(Seen { at, what });
     }
 
     fn find(&self, client: &str, ask: u64) -> Result<usize, String> {

@@ -80,6 +80,11 @@ impl History {
         self.line(end, "fault_ended", json!({"fault": begin}));
     }
 
+    fn watched(&mut self, at: u64, watcher: &str, event: &str, token: i64) {
+        let fields = json!({"watcher": watcher, "lock": "x", "event": event, "token": token});
+        self.line(at, "watched", fields);
+    }
+
     fn left(&mut self, at: u64, keys: &[&str]) {
         self.line(at, "left", json!({"keys": keys}));
     }
@@ -404,6 +409,44 @@ fn a_hold_that_outlived_its_deadline_is_found() {
     let mut history = History::default();
     history.cycle(10, 6000, "a", 1, "x", 1);
     history.finds(&[Kind::ToldLate]);
+}
+
+#[test]
+fn a_watcher_whose_events_contradict_each_other_is_found() {
+    for events in [
+        [("granted", 2), ("ended", 2), ("granted", 1)],
+        [("granted", 2), ("granted", 2), ("ended", 2)],
+        [("granted", 2), ("ended", 2), ("ended", 2)],
+        [("ended", 3), ("granted", 3), ("granted", 4)],
+    ] {
+        let mut history = History::default();
+        for (at, (event, token)) in (10..).zip(events) {
+            history.watched(at, "a", event, token);
+        }
+        history.finds(&[Kind::Disordered]);
+    }
+}
+
+#[test]
+fn a_watcher_that_missed_an_event_is_found_unless_it_knows_of_a_gap() {
+    for (ready, gap, expected) in [
+        (true, None, &[Kind::Missed][..]),
+        (true, Some(29_000), &[][..]),
+        (false, None, &[][..]),
+    ] {
+        let mut history = History::default();
+        for watcher in ["a", "b"] {
+            if ready || watcher == "b" {
+                history.line(10, "watch_ready", json!({"watcher": watcher}));
+            }
+            history.watched(20_000, watcher, "granted", 1);
+        }
+        history.watched(30_000, "b", "ended", 1);
+        if let Some(at) = gap {
+            history.line(at, "watch_gap", json!({"watcher": "a"}));
+        }
+        history.finds(expected);
+    }
 }
 
 #[test]

@@ -16,6 +16,7 @@ mod faults;
 mod record;
 mod registers;
 mod store;
+mod watchers;
 
 use std::{
     path::PathBuf,
@@ -120,6 +121,7 @@ async fn run_for(time: Duration, seed: u64, topology: Topology, record: &Arc<Rec
     let registers = Registers::start(Arc::clone(record)).await;
     let mut store = Store::start(topology).await;
     let mut coordinators = Coordinators::start(&mut store, Arc::clone(record)).await;
+    let watching = watchers::start(&coordinators, record);
     let mut clients = Clients::start(
         &coordinators,
         registers.address(),
@@ -130,20 +132,19 @@ async fn run_for(time: Duration, seed: u64, topology: Topology, record: &Arc<Rec
     .await;
     let end = Instant::now() + time;
     let (left, right): (u64, u64) = (random.random(), random.random());
-    tokio::join!(
-        faults::clients::run(&mut clients, record, StdRng::seed_from_u64(left), end),
-        faults::servers::run(
-            &mut store,
-            &mut coordinators,
-            record,
-            StdRng::seed_from_u64(right),
-            end
-        ),
-    );
+    let (recording, seeded) = (Arc::clone(record), StdRng::seed_from_u64(right));
+    // A task of its own: it blocks at times.
+    let servers = tokio::spawn(async move {
+        faults::servers::run(&mut store, &mut coordinators, &recording, seeded, end).await;
+        (store, coordinators)
+    });
+    faults::clients::run(&mut clients, record, StdRng::seed_from_u64(left), end).await;
+    let (store, coordinators) = servers.await.expect("the faults go on");
     sleep(QUIET).await;
     println!("torture: the faults are over; waiting for the clients to end");
     clients.finish().await;
     let keys = store.left(&coordinators).await;
     record.line("left", json!({"keys": keys}));
+    drop(watching);
     coordinators.finish()
 }

@@ -5,6 +5,7 @@ mod order;
 mod registers;
 mod time;
 mod tokens;
+mod watchers;
 
 use crate::story::{End, Fault, HoldEnd, Span, Story};
 
@@ -55,6 +56,10 @@ pub enum Kind {
     Overtaken,
     /// A loss was told after the deadline, or a hold was released after it without one.
     ToldLate,
+    /// A watcher saw events in an order in which they can't have happened.
+    Disordered,
+    /// A watcher missed an event that another one saw, and was not told of a gap.
+    Missed,
     /// Something was left in the store, or the history does not say what.
     Left,
 }
@@ -93,6 +98,7 @@ pub fn check(story: &Story, limits: Limits) -> Verdict {
     }
     registers::check(story, &mut verdict);
     time::check(story, limits, &mut verdict);
+    watchers::check(story, limits, &mut verdict);
     ended(story, &mut verdict);
     left(story, &mut verdict);
     verdict

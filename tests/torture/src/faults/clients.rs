@@ -148,6 +148,6 @@ async fn apply(fault: Fault, seat: &Seat, time: Duration, cut: Cut) {
 
 async fn cut_all(proxies: &[FaultProxy], cut: Cut) {
     for proxy in proxies {
-        proxy.cut(cut).await;
+        super::cut(proxy, cut).await;
     }
 }

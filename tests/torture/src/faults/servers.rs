@@ -283,7 +283,7 @@ impl Drawn {
             Fault::Mute => {
                 proxy.set_flow(Direction::ToClient, Flow::Discard);
                 sleep(self.time).await;
-                proxy.cut(Cut::Rst).await;
+                super::cut(proxy, Cut::Rst).await;
                 proxy.forward();
             }
             Fault::Slow => {
@@ -291,7 +291,7 @@ impl Drawn {
                 sleep(self.time).await;
                 proxy.set_delay(Duration::ZERO);
             }
-            _ => proxy.cut(Cut::Rst).await,
+            _ => super::cut(proxy, Cut::Rst).await,
         }
     }
 

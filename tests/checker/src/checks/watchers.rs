@@ -1,0 +1,138 @@
+//! Stories of watchers.
+
+use std::collections::{HashMap, HashSet};
+
+use super::{Kind, Limits, Verdict, Violation, seconds};
+use crate::{
+    history::Event,
+    story::{Seen, Sight, Span, Story},
+};
+
+/// Demands that each watcher sees the grants of a lock in the order of their tokens, and no hold end twice or before its grant;
+/// and that no watcher misses a grant or an end that another one saw, unless it was told of a gap.
+pub(super) fn check(story: &Story, limits: Limits, verdict: &mut Verdict) {
+    for (watcher, seen) in &story.watchers {
+        in_order(watcher, seen, verdict);
+    }
+    for (watcher, seen) in &story.watchers {
+        for (other, seen_there) in &story.watchers {
+            if watcher != other {
+                nothing_missed(
+                    (watcher, seen),
+                    (other, seen_there),
+                    limits,
+                    story.end,
+                    verdict,
+                );
+            }
+        }
+    }
+}
+
+fn in_order(watcher: &str, seen: &[Seen], verdict: &mut Verdict) {
+    let mut newest: HashMap<&str, i64> = HashMap::new();
+    let mut ended: HashSet<(&str, i64)> = HashSet::new();
+    for Seen { at, what } in seen {
+        let (lock, token, problem) = match what {
+            Sight::Ready => continue,
+            Sight::Gap => {
+                newest.clear();
+                ended.clear();
+                continue;
+            }
+            Sight::Event(lock, token, Event::Granted) => {
+                let before = newest.insert(lock, *token);
+                let problem = match before {
+                    Some(before) if before >= *token => {
+                        Some(format!("be granted after token {before}"))
+                    }
+                    _ if ended.contains(&(&**lock, *token)) => {
+                        Some("be granted after its end".to_owned())
+                    }
+                    _ => None,
+                };
+                (lock, token, problem)
+            }
+            Sight::Event(lock, token, Event::Ended) => {
+                let is_new = ended.insert((lock, *token));
+                (lock, token, (!is_new).then(|| "end twice".to_owned()))
+            }
+        };
+        if let Some(problem) = problem {
+            let sentence = format!(
+                "{watcher} saw token {token} of {lock:?} {problem}, at {}",
+                seconds(*at)
+            );
+            verdict.violations.push(Violation {
+                kind: Kind::Disordered,
+                sentence,
+                lock: Some(lock.clone()),
+                span: Span {
+                    begin: *at,
+                    end: *at,
+                },
+            });
+        }
+    }
+}
+
+/// Checks the first watcher by what the second one saw.
+fn nothing_missed(
+    (watcher, seen): (&str, &[Seen]),
+    (other, seen_there): (&str, &[Seen]),
+    limits: Limits,
+    end: u64,
+    verdict: &mut Verdict,
+) {
+    let events: HashSet<(&str, i64, Event)> = seen
+        .iter()
+        .filter_map(|seen| match &seen.what {
+            Sight::Event(lock, token, event) => Some((&**lock, *token, *event)),
+            _ => None,
+        })
+        .collect();
+    for Seen { at, what } in seen_there {
+        let Sight::Event(lock, token, event) = what else {
+            continue;
+        };
+        let around = Span {
+            begin: at.saturating_sub(limits.settle),
+            end: at.saturating_add(limits.settle),
+        };
+        if around.end >= end
+            || events.contains(&(&**lock, *token, *event))
+            || !is_ready(seen, around)
+        {
+            continue;
+        }
+        verdict.violations.push(Violation {
+            kind: Kind::Missed,
+            sentence: format!(
+                "{watcher} did not see token {token} of {lock:?} be {}, as {other} did at {}, and was told of no gap",
+                match event {
+                    Event::Granted => "granted",
+                    Event::Ended => "ended",
+                },
+                seconds(*at)
+            ),
+            lock: Some(lock.clone()),
+            span: Span {
+                begin: *at,
+                end: *at,
+            },
+        });
+    }
+}
+
+/// Returns whether a watcher was ready for all of a time.
+fn is_ready(seen: &[Seen], span: Span) -> bool {
+    let last = seen[..seen.partition_point(|seen| seen.at < span.begin)]
+        .iter()
+        .rev()
+        .find(|seen| !matches!(seen.what, Sight::Event(..)));
+    let began_ready = last.is_some_and(|seen| matches!(seen.what, Sight::Ready));
+    let mut within = seen
+        .iter()
+        .filter(|seen| (span.begin..=span.end).contains(&seen.at));
+    began_ready && !within.any(|seen| matches!(seen.what, Sight::Gap))
+}
