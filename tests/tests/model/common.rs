@@ -29,7 +29,7 @@ pub(crate) fn owner(client: usize, begun: u8) -> OwnerId {
 }
 
 /// Executes a command that changes nothing, on a copy.
-fn look(lock: &LockState, op: &Op, now: StoreTime) -> Reply {
+pub(crate) fn look(lock: &LockState, op: &Op, now: StoreTime) -> Reply {
     let caller = Caller {
         coordinator: coordinator(0),
         floor: FencingToken::default(),

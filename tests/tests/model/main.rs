@@ -14,6 +14,7 @@
 mod common;
 mod explore;
 mod handoff;
+mod place;
 mod quorum;
 mod resume;
 mod rules;

@@ -13,7 +13,7 @@ fn restart() -> Quorum {
         restarts: 1,
         losses: 0,
         takes_back: false,
-        renews: false,
+        renewals: 0,
         ahead: [1, 0, 0],
         flaw: None,
     }
@@ -36,7 +36,7 @@ fn renewal() -> Quorum {
         ttl: 2,
         ticks: 2,
         takes_back: true,
-        renews: true,
+        renewals: 1,
         ..restart()
     }
 }

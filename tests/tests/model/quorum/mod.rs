@@ -51,8 +51,8 @@ struct Quorum {
     losses: u8,
     /// Whether what takes an attempt or a hold back may arrive.
     takes_back: bool,
-    /// Whether the first client holds the lock at the start, on two masters, and renews it once.
-    renews: bool,
+    /// How often the first client renews its hold, which it has at the start on two masters.
+    renewals: u8,
     /// By how much the clock of each master is ahead (s).
     ahead: [i64; MASTERS],
     flaw: Option<Flaw>,
@@ -63,7 +63,7 @@ struct State {
     elapsed: u8,
     restarts: u8,
     losses: u8,
-    was_renewed: bool,
+    renewals: u8,
     masters: [Master; MASTERS],
     clients: Vec<Client>,
     /// The largest token that was revealed.
@@ -100,13 +100,13 @@ impl Model for Quorum {
             elapsed: 0,
             restarts: 0,
             losses: 0,
-            was_renewed: false,
+            renewals: 0,
             masters: std::array::from_fn(|_| Master::default()),
             clients: vec![Client::default(); self.clients],
             largest: 0,
             broken: None,
         };
-        if self.renews {
+        if self.renewals > 0 {
             self.begin(&mut state, 0);
             for place in [0, 1, 0, 1] {
                 self.ask(&mut state, 0, place, true);
@@ -141,7 +141,7 @@ impl Model for Quorum {
                 }
                 Phase::Holds { .. } => {
                     actions.push(Action::Release(number));
-                    if self.renews && number == 0 && !state.was_renewed {
+                    if number == 0 && state.renewals < self.renewals {
                         actions.push(Action::Renew(number));
                     }
                 }

@@ -40,7 +40,7 @@ impl Renewal {
 
 impl Quorum {
     pub(super) fn renew(&self, state: &mut State, client: usize) {
-        state.was_renewed = true;
+        state.renewals += 1;
         let sent = state.elapsed;
         let until = state.clients[client].phase.until().unwrap_or(sent);
         state.clients[client].phase = Phase::Renews(Renewal {
