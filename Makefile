@@ -35,12 +35,12 @@ soak: setup build ## Run the tests that need long waits, load or statistics (on 
 	$(MAKE) $(addprefix soak-,$(MEASURED))
 	$(MAKE) --jobs=$(if $(filter short,$(SOAK)),4,1) --output-sync=target $(addprefix soak-,sentinel $(filter-out $(MEASURED) sentinel,$(SOAKS)))
 
-# A suite has its soak tests in a module of this name. Some suites have no others, and some measure the machine as well. The
+# A suite has its soak tests in a module of this name. Some suites have no others, and some measure the machine or take all of it. The
 # longest of those that run beside each other is sentinel: it begins first.
 SOAK ?= full
 SOAKS := $(sort $(shell grep -rlw "mod soak" tests/tests | cut -d/ -f3))
 SOAK_ONLY := abuse
-MEASURED := abuse deadlocks elections faults queue tls watching
+MEASURED := abuse deadlocks elections faults queue simulation tls watching
 # All suites, the longest first. Tests wait most of their time: three suites run at a time, and eight tests of each.
 LONGEST := model differential access properties e2e faults secrets client quorum lost_messages
 FOUND := $(wildcard */tests/*.rs */*/tests/*.rs) $(patsubst %/main.rs,%,$(wildcard */tests/*/main.rs */*/tests/*/main.rs))
