@@ -1,8 +1,8 @@
-//! Grants on which a majority agrees so late that their time is over.
+//! Grants and renewals on which a majority agrees so late that their time is over.
 
 use std::time::Duration;
 
-use leasehold_core::command::{Acquire, Op};
+use leasehold_core::command::{Acquire, Op, Reply};
 use leasehold_store::StoreError;
 use leasehold_tests::{
     Masters,
@@ -48,4 +48,31 @@ async fn a_grant_on_which_masters_agreed_after_its_ttl_is_refused_and_taken_back
     for server in masters.servers() {
         holds(server, Some(owner(2))).await;
     }
+}
+
+#[tokio::test]
+async fn a_renewal_on_which_masters_agreed_after_its_ttl_is_not_certain() {
+    let masters = Masters::start(3).bootstrapped();
+    let (store, proxies) = proxied(&masters, UNHURRIED).await;
+    take(&store, acquire(1)).await;
+    let renew = |ttl| Op::Renew {
+        owner: owner(1),
+        ttl,
+    };
+    // The masters say at once that they have it, and their answers are old when they are heard.
+    for proxy in &proxies {
+        let renewal = Call::With(owner(1).as_bytes().to_vec());
+        proxy.lose(renewal, Loss::ReplyAfter(DELAY));
+    }
+    let late = try_run(&store, renew(TTL)).await;
+    let Err(StoreError::Indeterminate { reason }) = late else {
+        panic!("not refused: {late:?}")
+    };
+    assert!(
+        reason.contains("took longer to agree than the TTL"),
+        "{reason}"
+    );
+    // By then it has expired everywhere.
+    let lost = try_run(&store, renew(TTL)).await.unwrap();
+    assert!(matches!(lost.executed.reply, Reply::Lost(_)), "{lost:?}");
 }

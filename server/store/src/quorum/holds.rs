@@ -8,6 +8,7 @@ use leasehold_core::{
     command::{Caller, End, Loss, Reply, Resume, ResumedTerms, Stamped},
     failure::StoreError,
     id::{OwnerId, Predecessors},
+    lease::drift_margin,
     name::LockName,
 };
 
@@ -18,6 +19,7 @@ use super::{
     round::{Masters, Round},
     script::{Ask, Found, Said, former},
 };
+use crate::clock;
 
 /// Renewal or resume in flight.
 pub(super) struct Keeping {
@@ -99,6 +101,13 @@ impl Keeping {
             self.mend().await;
         }
         match self.claims.decision() {
+            Some(Decision::Stands { .. }) if self.is_over() => {
+                let reason = format!(
+                    "a majority of the masters took longer to agree than the TTL, {:?}, lasts",
+                    self.ttl
+                );
+                Err(StoreError::Indeterminate { reason })
+            }
             Some(Decision::Stands { token }) => {
                 let kept = self.round.stamp(self.reply(token)?);
                 tokio::spawn(async move {
@@ -120,6 +129,13 @@ impl Keeping {
     /// Returns whether it is not decided yet and may be.
     fn is_open(&self) -> bool {
         self.claims.decision().is_none() && self.claims.may_decide(self.round.unheard())
+    }
+
+    /// Returns whether the TTL has passed since the question was sent. Masters that had the hold when they answered may have lost
+    /// it since, and may have granted the lock to another owner id.
+    fn is_over(&self) -> bool {
+        let lasts = self.ttl.saturating_sub(drift_margin(self.ttl));
+        clock::now() >= self.round.sent_at.after(lasts)
     }
 
     /// Processes one answer; returns false if no more come.
@@ -148,8 +164,11 @@ impl Keeping {
         self.round.hear(judge).await
     }
 
-    /// Sets the hold on masters that lack it. Another one there may be newer.
+    /// Sets the hold on masters that lack it, unless its time is over. Another one there may be newer.
     async fn mend(&mut self) {
+        if self.is_over() {
+            return;
+        }
         // These masters missed a resume, and have the same grant under another owner id.
         for (place, token) in std::mem::take(&mut self.others) {
             if self.claims.has_token(token) {

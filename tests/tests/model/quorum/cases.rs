@@ -62,6 +62,7 @@ fn flaws_of_a_quorum_are_found() {
         (losses(), Flaw::NoWriteBack, TOKENS),
         (restart(), Flaw::VotesAtOnce, EXCLUSION),
         (renewal(), Flaw::RestoresAnyway, UNBROKEN),
+        (renewal(), Flaw::StandsForever, UNBROKEN),
     ] {
         let flawed = Quorum {
             flaw: Some(flaw),

@@ -34,6 +34,8 @@ enum Flaw {
     VotesAtOnce,
     /// A renewal sets the hold again on a master that knows a newer token.
     RestoresAnyway,
+    /// A renewal counts as one however late the masters' answers are heard.
+    StandsForever,
 }
 
 /// Bounds of what happens.

@@ -62,7 +62,9 @@ impl Quorum {
         renewal.said[place] = Some((said, counts));
         let mut renewal = renewal.clone();
         if renewal.claims().decision().is_none() && renewal.said.iter().all(Option::is_some) {
-            self.mend(state, client, &mut renewal);
+            if !self.is_over(state, &renewal) {
+                self.mend(state, client, &mut renewal);
+            }
             // The renewal failed, and the hold stays as it is.
             if renewal.claims().decision().is_none() {
                 let until = renewal.until;
@@ -85,6 +87,12 @@ impl Quorum {
         }
     }
 
+    /// Returns whether the TTL has passed since the renewal was sent: what masters said may not be true any more.
+    fn is_over(&self, state: &State, renewal: &Renewal) -> bool {
+        let is_over = state.elapsed >= renewal.sent + self.ttl;
+        is_over && self.flaw != Some(Flaw::StandsForever)
+    }
+
     fn restore(&self, state: &mut State, client: usize, place: usize, token: i64) -> Said {
         let now = self.now(state, place);
         let owner = owner(client, state.clients[client].begun);
@@ -96,12 +104,16 @@ impl Quorum {
         match renewal.claims().decision() {
             None => {}
             Some(Decision::Refused(_)) => self.give_up(state, client),
+            // It came too late to be certain, and the hold stays as it is.
+            Some(Decision::Stands { .. }) if self.is_over(state, renewal) => {
+                let until = renewal.until;
+                state.clients[client].phase = Phase::Holds { until };
+            }
             Some(Decision::Stands { token }) => {
-                // The answers may be old: the hold stands from the time of sending, and nothing is promised beyond that.
-                let until = renewal.until.max(renewal.sent + self.ttl);
-                if token < state.largest && state.elapsed < until {
+                if token < state.largest {
                     state.broken = Some(UNBROKEN);
                 }
+                let until = renewal.until.max(renewal.sent + self.ttl);
                 state.clients[client].phase = Phase::Holds { until };
                 // The masters that lack it are repaired later.
                 let lacks =
