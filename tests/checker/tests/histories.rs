@@ -423,7 +423,11 @@ fn a_watcher_whose_events_contradict_each_other_is_found() {
         for (at, (event, token)) in (10..).zip(events) {
             history.watched(at, "a", event, token);
         }
+        let lines = history.lines.clone();
         history.finds(&[Kind::Disordered]);
+        let mut history = History { lines, sequence: 0 };
+        history.fault(5, 20, &json!({"loses_data": true}));
+        history.finds(&[]);
     }
 }
 

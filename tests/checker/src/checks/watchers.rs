@@ -2,34 +2,34 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::{Kind, Limits, Verdict, Violation, seconds};
+use super::{Kind, Limits, Verdict, Violation, faults_in, seconds};
 use crate::{
     history::Event,
     story::{Seen, Sight, Span, Story},
 };
 
 /// Demands that each watcher sees the grants of a lock in the order of their tokens, and no hold end twice or before its grant;
-/// and that no watcher misses a grant or an end that another one saw, unless it was told of a gap.
+/// and that no watcher misses a grant or an end that another one saw, unless it was told of a gap. While a fault loses data, a
+/// master that was replaced may tell its own story beside that of the new one.
 pub(super) fn check(story: &Story, limits: Limits, verdict: &mut Verdict) {
     for (watcher, seen) in &story.watchers {
-        in_order(watcher, seen, verdict);
+        in_order(story, (watcher, seen), limits, verdict);
     }
     for (watcher, seen) in &story.watchers {
         for (other, seen_there) in &story.watchers {
             if watcher != other {
-                nothing_missed(
-                    (watcher, seen),
-                    (other, seen_there),
-                    limits,
-                    story.end,
-                    verdict,
-                );
+                nothing_missed(story, (watcher, seen), (other, seen_there), limits, verdict);
             }
         }
     }
 }
 
-fn in_order(watcher: &str, seen: &[Seen], verdict: &mut Verdict) {
+fn in_order(
+    story: &Story,
+    (watcher, seen): (&str, &[Seen]),
+    limits: Limits,
+    verdict: &mut Verdict,
+) {
     let mut newest: HashMap<&str, i64> = HashMap::new();
     let mut ended: HashSet<(&str, i64)> = HashSet::new();
     for Seen { at, what } in seen {
@@ -59,6 +59,9 @@ fn in_order(watcher: &str, seen: &[Seen], verdict: &mut Verdict) {
             }
         };
         if let Some(problem) = problem {
+            if loses_data(story, *at, limits) {
+                continue;
+            }
             let sentence = format!(
                 "{watcher} saw token {token} of {lock:?} {problem}, at {}",
                 seconds(*at)
@@ -78,10 +81,10 @@ fn in_order(watcher: &str, seen: &[Seen], verdict: &mut Verdict) {
 
 /// Checks the first watcher by what the second one saw.
 fn nothing_missed(
+    story: &Story,
     (watcher, seen): (&str, &[Seen]),
     (other, seen_there): (&str, &[Seen]),
     limits: Limits,
-    end: u64,
     verdict: &mut Verdict,
 ) {
     let events: HashSet<(&str, i64, Event)> = seen
@@ -99,9 +102,10 @@ fn nothing_missed(
             begin: at.saturating_sub(limits.settle),
             end: at.saturating_add(limits.settle),
         };
-        if around.end >= end
+        if around.end >= story.end
             || events.contains(&(&**lock, *token, *event))
             || !is_ready(seen, around)
+            || loses_data(story, *at, limits)
         {
             continue;
         }
@@ -122,6 +126,12 @@ fn nothing_missed(
             },
         });
     }
+}
+
+/// Returns whether the store may forget something at a time.
+fn loses_data(story: &Story, at: u64, limits: Limits) -> bool {
+    let at = Span { begin: at, end: at };
+    faults_in(story, at, limits.moment).any(|fault| fault.loses_data)
 }
 
 /// Returns whether a watcher was ready for all of a time.
