@@ -6,14 +6,17 @@ use anyhow::bail;
 use leasehold_client::Admin;
 use leasehold_tests::{
     Cluster, FaultProxy, Masters, RedisServer, Sentinels, audit, cluster::SLOTS,
-    redis_server::RedisOptions,
+    redis_server::RedisOptions, wait,
 };
+use redis::Value;
 use tokio::time::{Instant, sleep};
 
 use crate::coordinators::Coordinators;
 
 /// Longest time until nothing is left: places of dead waiters are kept for ten seconds.
 const CLEAN: Duration = Duration::from_secs(20);
+/// Longest time until a fail-over is complete.
+const SETTLED: Duration = Duration::from_secs(30);
 /// Masters of a quorum.
 const MASTERS: usize = 5;
 
@@ -157,6 +160,31 @@ impl Store {
             Self::Sentinel(sentinels) => sentinels.redis().server(sentinels.master()),
             Self::Cluster(cluster) => cluster.node(cluster.master_of(slot(any))),
             Self::Quorum(masters, _) => masters.server(any as usize % MASTERS),
+        }
+    }
+
+    /// Waits until each master has its replicas again.
+    ///
+    /// # Panics
+    ///
+    /// If that takes longer than 30 seconds.
+    pub(crate) fn settle(&self) {
+        match self {
+            Self::Sentinel(sentinels) => {
+                wait::until_blocking("replicas to follow the master", SETTLED, || {
+                    // It may be another one each time, while a fail-over goes on.
+                    let master = sentinels.redis().server(sentinels.master());
+                    let role = redis::cmd("ROLE").query(&mut master.connection());
+                    match role.map_err(|error| error.to_string())? {
+                        Value::Array(words) if matches!(words.get(2), Some(Value::Array(all)) if all.len() == 2) => {
+                            Ok(())
+                        }
+                        other => Err(format!("{other:?}")),
+                    }
+                });
+            }
+            Self::Cluster(cluster) => cluster.wait_until_ok(),
+            _ => {}
         }
     }
 

@@ -225,6 +225,8 @@ impl Drawn {
             }
             _ => self.to_server(store).await,
         }
+        // The next one may need it: a server that stood still for long has been replaced.
+        block_in_place(|| store.settle());
         if loses_data {
             // Until each holder of before has been told, or its lease is over.
             sleep(TTL).await;
@@ -373,13 +375,12 @@ impl Drawn {
                 }
             }
         }
-        let new = sentinels.wait_failed_over(old);
+        sentinels.wait_failed_over(old);
         match self.fault {
             Fault::FailOverByKill => sentinels.redis_mut().server_mut(old).restart(),
             Fault::FailOverByStop => sentinels.redis().server(old).cont(),
             _ => {}
         }
-        sentinels.redis().wait_acknowledging(new, 2);
     }
 
     fn fail_over_cluster(&self, cluster: &mut Cluster) {
@@ -402,6 +403,5 @@ impl Drawn {
             }
             _ => cluster.fail_over(replica),
         }
-        cluster.wait_until_ok();
     }
 }
