@@ -141,3 +141,20 @@ impl TtlAudit {
         }
     }
 }
+
+/// Returns whether a key may outlive the locks for a while: tokens, replaced owner ids, revised limits, writes for replicas to
+/// acknowledge, agreements of the masters of a quorum, the time for which each master has been seen to run, and marks of ended
+/// sessions.
+#[must_use]
+pub fn may_stay(key: &str) -> bool {
+    let kinds = [
+        ":token:",
+        ":replaced:",
+        ":limit:",
+        ":acknowledged:",
+        "lh:quorum:",
+        "lh:run:",
+        "lh:ended-sessions:",
+    ];
+    key.starts_with("lh:") && kinds.iter().any(|kind| key.contains(kind))
+}

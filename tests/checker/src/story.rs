@@ -11,7 +11,7 @@ pub struct Story {
     pub acquires: Vec<Acquire>,
     /// Writes of all registers, by time.
     pub writes: Vec<Write>,
-    /// What each watcher saw, by time.
+    /// Events that each watcher saw, by time.
     pub watchers: BTreeMap<String, Vec<Seen>>,
     /// Faults in the order in which they began.
     pub faults: Vec<Fault>,
@@ -69,7 +69,7 @@ impl End {
     }
 }
 
-/// What a client believed of a hold.
+/// Hold, as its client believed in it.
 #[derive(Clone, Debug)]
 pub struct Hold {
     /// Fencing token.
@@ -140,11 +140,11 @@ pub struct Write {
 pub struct Seen {
     /// Time.
     pub at: u64,
-    /// What it was.
+    /// Kind.
     pub what: Sight,
 }
 
-/// What a watcher sees.
+/// Kind of event that a watcher sees.
 #[derive(Clone, Debug)]
 pub enum Sight {
     /// It knows all locks: from here on it misses nothing.

@@ -192,7 +192,7 @@ impl Site {
         }
         for redis in self.servers.masters() {
             let connection = redis.async_connection().await;
-            audit::until_only(&connection, CLEAN, may_stay).await;
+            audit::until_only(&connection, CLEAN, audit::may_stay).await;
         }
         for redis in self.servers.all() {
             user::was_enough(redis);
@@ -238,19 +238,4 @@ impl Stranger {
             assert_eq!(deleted, 1);
         }
     }
-}
-
-/// Returns whether a key may outlive the locks for a while: tokens, replaced owner ids, revised limits, writes for replicas to acknowledge,
-/// agreements of the masters of a quorum, the time for which each master has been seen to run, and marks of ended sessions.
-fn may_stay(key: &str) -> bool {
-    let kinds = [
-        ":token:",
-        ":replaced:",
-        ":limit:",
-        ":acknowledged:",
-        "lh:quorum:",
-        "lh:run:",
-        "lh:ended-sessions:",
-    ];
-    key.starts_with("lh:") && kinds.iter().any(|kind| key.contains(kind))
 }

@@ -13,12 +13,12 @@ const SEMAPHORES: u32 = 2;
 /// Permits of each semaphore.
 pub const LIMIT: u32 = 4;
 
-/// What one cycle of a client does.
+/// One cycle of a client.
 #[derive(Clone, Debug)]
 pub struct Cycle {
     /// The lock's name.
     pub lock: String,
-    /// What it asks for.
+    /// Its request.
     pub mode: Mode,
     /// The longest wait; none waits without end.
     pub wait: Option<Duration>,
@@ -32,7 +32,7 @@ pub struct Cycle {
     pub pause: Duration,
 }
 
-/// What a client asks for.
+/// Request of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// The lock alone.

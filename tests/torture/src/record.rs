@@ -16,7 +16,7 @@ pub(crate) struct Record {
     faults: AtomicU64,
 }
 
-/// What a fault may do, as the checker has to know.
+/// Effects of a fault, which the checker has to know.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Effects {
     pub(crate) loses_data: bool,

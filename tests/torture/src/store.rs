@@ -219,7 +219,7 @@ impl Store {
                 Ok(keys) => {
                     let bad = keys
                         .iter()
-                        .filter(|(key, life)| **life < 0 || !may_stay(key));
+                        .filter(|(key, life)| **life < 0 || !audit::may_stay(key));
                     left.extend(bad.map(|(key, life)| format!("{key} ({life} ms)")));
                 }
                 Err(error) => {
@@ -234,20 +234,4 @@ impl Store {
 /// Returns a slot of a cluster, chosen by a number.
 pub(crate) fn slot(any: u32) -> u16 {
     u16::try_from(any % u32::from(SLOTS)).unwrap()
-}
-
-/// Returns whether a key may outlive the locks for a while: tokens, replaced owner ids, revised limits, writes for replicas to
-/// acknowledge, agreements of the masters of a quorum, the time for which each master has been seen to run, and marks of ended
-/// sessions.
-fn may_stay(key: &str) -> bool {
-    let kinds = [
-        ":token:",
-        ":replaced:",
-        ":limit:",
-        ":acknowledged:",
-        "lh:quorum:",
-        "lh:run:",
-        "lh:ended-sessions:",
-    ];
-    key.starts_with("lh:") && kinds.iter().any(|kind| key.contains(kind))
 }

@@ -82,7 +82,7 @@ pub struct Violation {
 pub struct Verdict {
     /// Broken promises.
     pub violations: Vec<Violation>,
-    /// What would have been violations, were it not for a fault for which the documentation allows them: sentences.
+    /// Violations that the documentation allows for a fault: sentences.
     pub excused: Vec<String>,
     /// Pairs of acquires whose order could be checked.
     pub ordered_pairs: u64,

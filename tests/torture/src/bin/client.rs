@@ -38,7 +38,7 @@ const MOVED: u64 = 10_000;
 /// Pause after an error.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// What all tasks share.
+/// State that all tasks share.
 struct World {
     name: String,
     client: Client,
