@@ -50,7 +50,8 @@ pub struct Caller {
     /// remembers owner ids that a resume replaced for the same time, from now on.
     pub token_memory: Duration,
     /// The time, by the store's clock, at which the sender gives up: a command that arrives later does nothing, except a
-    /// release, view or look. `None` lets the store decide.
+    /// release or view, whose changes watchers are not told then ([`Change::Doubtful`](crate::watch::Change::Doubtful)).
+    /// `None` lets the store decide.
     pub not_after: Option<StoreTime>,
 }
 

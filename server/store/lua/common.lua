@@ -71,7 +71,7 @@ local function is_oom(problem)
 end
 
 -- Sets the caller: coordinator id, floor of the next token, how long to remember it (ms), and the time after which only
--- releases, views and looks are executed (µs, 0: never). The floor is at most now plus the memory, so that one token of the
+-- releases and views are executed (µs, 0: never). The floor is at most now plus the memory, so that one token of the
 -- far future does not raise those of every name.
 local function set_caller(coordinator, floor, token_memory, not_after)
   me, memory = coordinator, token_memory

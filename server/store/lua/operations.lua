@@ -16,6 +16,7 @@ end
 local function tell()
   local has_changed = changes and changes[1]
   if not has_changed and not looked then return end
+  if late then return watch.tell({ { 'doubtful' } }, false) end
   local is_known, waiting = pcall(waiter_count)
   waiting = is_known and waiting
   if has_changed then watch.tell(changes, waiting) end
@@ -47,7 +48,7 @@ local function rest(letters, replies, key, at)
   -- letter → how many arguments it has in ARGV, whether it may come late
   local arguments = { a = 3, w = 3, A = 3, W = 3, n = 2, r = 1, u = 1, f = 1, d = 1, p = 2, m = 3, x = 0, y = 2, v = 2, k = 2, s = 1,
     e = 0, o = 1, q = 2 }
-  local never_late = { r = true, u = true, s = true, e = true, o = true }
+  local never_late = { r = true, u = true, s = true, e = true }
   for i = 1, #letters do
     if letters:byte(i) == 46 then
       if ARGV[at] == 'c' then

@@ -30,6 +30,7 @@
 --       'resumed', hold
 --       'reduced', hold, the permits that it gave back
 --       'limit', limit, its revision
+--       'doubtful': a command changed it after its caller had given up. The server may be a master that was replaced
 
 local format, try = string.format, redis.pcall
 local functions = {}

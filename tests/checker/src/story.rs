@@ -80,6 +80,8 @@ pub struct Hold {
     pub until: u64,
     /// End of it.
     pub end: HoldEnd,
+    /// The answer to its release said that the lock was still there.
+    pub stood: bool,
 }
 
 /// A time from its begin to its end.
@@ -229,7 +231,7 @@ struct Teller {
 impl Teller {
     fn take(&mut self, Line { at, record }: Line) -> Result<(), String> {
         match record {
-            Record::Run { .. } | Record::Released { .. } | Record::Finished { .. } => {}
+            Record::Run { .. } | Record::Finished { .. } => {}
             Record::Asked {
                 client,
                 ask,
@@ -287,6 +289,7 @@ impl Teller {
                     parts: Vec::new(),
                     until,
                     end,
+                    stood: false,
                 });
             }
             Record::Ended {
@@ -330,6 +333,10 @@ impl Teller {
                 self.close(index, at)?;
                 self.finish_hold(index, HoldEnd::Released(at))?;
                 self.over(&client, index);
+            }
+            Record::Released { client, ask, held } => {
+                let index = self.find(&client, ask)?;
+                self.hold(index)?.stood = held;
             }
             Record::Lost { client, ask, why } => {
                 let index = self.find(&client, ask)?;

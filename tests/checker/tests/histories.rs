@@ -432,6 +432,26 @@ fn a_watcher_whose_events_contradict_each_other_is_found() {
 }
 
 #[test]
+fn a_watcher_that_saw_the_end_of_a_hold_that_stood_is_found() {
+    for (at, held, expected) in [
+        (400, true, &[Kind::Disordered][..]),
+        (400, false, &[][..]),
+        (600, true, &[][..]),
+    ] {
+        let mut history = History::default();
+        history.asked(10, "a", 1, "x", "exclusive");
+        history.granted(11, "a", 1, 1);
+        history.watched(12, "w", "granted", 1);
+        history.watched(at, "w", "ended", 1);
+        history.about(500, "releasing", "a", 1);
+        let fields = json!({"client": "a", "ask": 1, "held": held});
+        history.line(501, "released", fields);
+        history.fault(5, 700, &json!({"loses_data": true}));
+        history.finds(expected);
+    }
+}
+
+#[test]
 fn a_watcher_that_missed_an_event_is_found_unless_it_knows_of_a_gap() {
     for (ready, gap, expected) in [
         (true, None, &[Kind::Missed][..]),

@@ -113,7 +113,8 @@ fn change_times(change: &mut Change) -> Vec<Option<Duration>> {
         Change::Queued { .. }
         | Change::Withdrawn(_)
         | Change::ForcedWaiter(_)
-        | Change::LimitChanged(_) => Vec::new(),
+        | Change::LimitChanged(_)
+        | Change::Doubtful => Vec::new(),
     }
 }
 

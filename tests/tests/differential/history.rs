@@ -165,7 +165,7 @@ impl History {
             && !matches!(comparison, Comparison::Different(_))
         {
             self.seen.note_changes(&op, &telling);
-            comparison = comparison.and(ear.compare(&op, at, telling).await);
+            comparison = comparison.and(ear.compare(at, telling).await);
             self.told += usize::from(is_told);
         }
         let difference = match comparison {

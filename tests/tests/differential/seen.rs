@@ -12,7 +12,7 @@ use leasehold_core::{
 };
 
 /// All that must have happened.
-const EVERYTHING: [&str; 87] = [
+const EVERYTHING: [&str; 88] = [
     "granted",
     "granted to share",
     "granted permits",
@@ -97,6 +97,7 @@ const EVERYTHING: [&str; 87] = [
     "told: resumed",
     "told: asked",
     "told: limit changed",
+    "told: doubtful",
     "more taken than a lowered limit",
     "told: several changes",
     "told: a hold with a lock-delay",
@@ -210,6 +211,7 @@ impl Seen {
                 Change::Resumed(_) => "told: resumed",
                 Change::ReleaseRequested(_) => "told: asked",
                 Change::LimitChanged(_) => "told: limit changed",
+                Change::Doubtful => "told: doubtful",
             });
         }
         if !matches!(op, Op::Release { .. })

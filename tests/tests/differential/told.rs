@@ -112,7 +112,7 @@ impl Ear {
 
     /// Compares the expected reports of an operation with the actual ones. An unexpected report is found with the next
     /// operation that has one.
-    pub(crate) async fn compare(&mut self, op: &Op, at: StoreTime, telling: Telling) -> Comparison {
+    pub(crate) async fn compare(&mut self, at: StoreTime, telling: Telling) -> Comparison {
         let Telling {
             changes,
             waiter_count,
@@ -128,7 +128,7 @@ impl Ear {
             let subject = Some(self.subject.clone());
             comparison = comparison.and(self.next(subject, at, &expected).await);
         }
-        if matches!(op, Op::Look { .. }) {
+        if looked.is_some() {
             let expected = Telling {
                 changes: Vec::new(),
                 waiter_count,

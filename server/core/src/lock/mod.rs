@@ -63,11 +63,16 @@ impl LockState {
     ) -> (Executed, Telling) {
         let mut telling = Telling::default();
         let executed = self.carry_out(caller, op, now, Some(&mut telling));
+        if caller.not_after.is_some_and(|limit| now > limit) {
+            if !telling.changes.is_empty() {
+                telling.changes = vec![Change::Doubtful];
+            }
+            return (executed, telling);
+        }
         if !matches!(
             op,
             Op::Renew { .. } | Op::SetValue { .. } | Op::SetCount { .. }
-        ) && executed.reply != Reply::Late
-        {
+        ) {
             telling.waiter_count = Some(self.queue.len() as u64);
         }
         if matches!(op, Op::Look { .. }) {
@@ -88,10 +93,7 @@ impl LockState {
             now,
             telling,
         };
-        let may_be_late = matches!(
-            op,
-            Op::Release { .. } | Op::View { .. } | Op::Edges | Op::Look { .. }
-        );
+        let may_be_late = matches!(op, Op::Release { .. } | Op::View { .. } | Op::Edges);
         let is_late = !may_be_late && caller.not_after.is_some_and(|limit| now > limit);
         let (reply, handed_on) = if is_late {
             alone(Reply::Late)

@@ -75,6 +75,9 @@ pub enum Change {
     },
     /// An acquire replaced the limit of a semaphore that has holders or waiters.
     LimitChanged(Limit),
+    /// A release or view changed it after its caller had given up: perhaps on a master that stood still and was replaced, so
+    /// that what it changed is no longer true. A look shows what is.
+    Doubtful,
 }
 
 /// Event of a lock, for watchers.

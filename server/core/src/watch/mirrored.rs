@@ -30,8 +30,8 @@ pub(super) struct Mirrored {
     pub(super) limit: Option<Limit>,
     pub(super) permits_taken: u64,
     pub(super) token: Option<FencingToken>,
-    /// Set if its holder found it gone: a look will show its end.
-    pub(super) suspect: Option<Loss>,
+    /// Set if a hold may have ended, to the kind of that end: a look will show it.
+    pub(super) suspect: Option<EventKind>,
 }
 
 #[derive(Debug)]
@@ -117,7 +117,8 @@ impl Mirrored {
                     self.tell(EventKind::Expired, heard.at, Some(hold), events);
                 }
             }
-            Change::Lost { hold: None, loss } => self.suspect = Some(loss),
+            Change::Lost { hold: None, loss } => self.suspect = Some(EventKind::Lost(loss)),
+            Change::Doubtful => self.suspect = Some(EventKind::Released),
             Change::Forced(Some(hold)) => {
                 self.closed_until = None;
                 self.permits_taken = 0;
@@ -273,7 +274,7 @@ impl Mirrored {
             return;
         }
         let (kind, at) = match self.suspect {
-            Some(loss) => (EventKind::Lost(loss), heard.at),
+            Some(kind) => (kind, heard.at),
             None if held.is_certain && heard.at < held.ends.store => {
                 (EventKind::Lost(Loss::Deleted), heard.at)
             }

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use leasehold_core::{
-    command::End,
+    command::{End, Op, Reply},
+    id::FeedId,
     mode::{Mode, Permits},
     view::HoldView,
     watch::{Event, EventKind},
@@ -256,4 +257,52 @@ fn a_lost_look_is_made_again() {
     );
     assert!(watched.mirror.is_empty());
     assert_eq!(watched.mirror.next_due(), None);
+}
+
+/// A master that stood still and was replaced carries out, when it goes on, what was sent to it before: on a state of long ago.
+#[test]
+fn what_a_replaced_master_does_late_is_no_event() {
+    let mut watched = Watched::new();
+    let waiting = Ask::waiting(Mode::Exclusive);
+    watched.world.ask(0, 0, waiting);
+    watched.world.ask(0, 1, waiting);
+    let replaced = watched.world.table.clone();
+    watched
+        .world
+        .deed(0, 0, Deed::Release(Owner(0), End::Clean));
+    watched.take_in();
+    use EventKind::{Granted, Queued, Released};
+    let told = [Granted, Queued, Released, Granted];
+    assert_eq!(kinds(&watched.events), told);
+
+    let living = std::mem::replace(&mut watched.world.table, replaced);
+    let feed = FeedId::new(1);
+    watched.world.late(|world| {
+        let looked = world.send(0, 0, &Op::Look { feed }).reply;
+        assert_eq!(looked, Reply::Late);
+        world.deed(0, 0, Deed::Release(Owner(0), End::Clean));
+    });
+    watched.take_in();
+    watched.world.table = living;
+    watched.pause(Duration::ZERO);
+    assert_eq!((kinds(&watched.events), watched.looks), (told.to_vec(), 1));
+    assert_eq!(hold_of(&watched.events[3]).client_name.as_str(), "1");
+    assert_eq!(watched.of(0).holder_count, 1);
+}
+
+#[test]
+fn a_release_that_comes_late_is_found_by_a_look() {
+    let mut watched = Watched::new();
+    watched.world.ask(0, 0, Ask::waiting(Mode::Exclusive));
+    watched
+        .world
+        .late(|world| world.deed(0, 0, Deed::Release(Owner(0), End::Clean)));
+    watched.take_in();
+    assert_eq!(kinds(&watched.events), [EventKind::Granted]);
+    watched.pause(Duration::ZERO);
+    assert_eq!(
+        kinds(&watched.events),
+        [EventKind::Granted, EventKind::Released]
+    );
+    assert!(watched.mirror.is_empty());
 }

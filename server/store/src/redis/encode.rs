@@ -116,7 +116,8 @@ const AT_LEAST_EXTRAS: u8 = REVISED_EXTRAS + 4;
 const ALONE: u8 = b'.';
 
 /// Returns the script call that executes these commands. Its reply repeats `nonce`. A command that reaches the server after
-/// `not_after`, or after its own deadline, does nothing, except releases, views and looks.
+/// `not_after`, or after its own deadline, does nothing, except releases and views. A look that comes late would
+/// show a feed a state of long ago: a master that was stopped and replaced may carry it out when it goes on.
 ///
 /// Commands whose callers differ only by the floor share the highest floor: a token may be higher than requested.
 pub fn encode<'a>(

@@ -5,15 +5,16 @@ use std::collections::{HashMap, HashSet};
 use super::{Kind, Limits, Verdict, Violation, faults_in, seconds};
 use crate::{
     history::Event,
-    story::{Seen, Sight, Span, Story},
+    story::{HoldEnd, Seen, Sight, Span, Story},
 };
 
-/// Demands that each watcher sees the grants of a lock in the order of their tokens, and no hold end twice or before its grant;
-/// and that no watcher misses a grant or an end that another one saw, unless it was told of a gap. While a fault loses data, a
-/// master that was replaced may tell its own story beside that of the new one.
+/// Demands that each watcher sees the grants of a lock in the order of their tokens, and no hold end twice or before its grant,
+/// unless the store lost data then; that no watcher sees the end of a hold that stood; and that no watcher misses a grant or an
+/// end that another one saw, unless it was told of a gap.
 pub(super) fn check(story: &Story, limits: Limits, verdict: &mut Verdict) {
     for (watcher, seen) in &story.watchers {
         in_order(story, (watcher, seen), limits, verdict);
+        no_early_end(story, (watcher, seen), verdict);
     }
     for (watcher, seen) in &story.watchers {
         for (other, seen_there) in &story.watchers {
@@ -79,6 +80,42 @@ fn in_order(
     }
 }
 
+/// Checks ends by the times at which holders began to release what was still there.
+fn no_early_end(story: &Story, (watcher, seen): (&str, &[Seen]), verdict: &mut Verdict) {
+    let stood: HashMap<(&str, i64), u64> = story
+        .acquires
+        .iter()
+        .filter_map(|acquire| {
+            let hold = acquire.hold.as_ref()?;
+            match hold.end {
+                HoldEnd::Released(at) if hold.stood => Some(((&*acquire.lock, hold.token), at)),
+                _ => None,
+            }
+        })
+        .collect();
+    for Seen { at, what } in seen {
+        let Sight::Event(lock, token, Event::Ended) = what else {
+            continue;
+        };
+        let Some(until) = stood.get(&(&**lock, *token)).filter(|until| at < until) else {
+            continue;
+        };
+        verdict.violations.push(Violation {
+            kind: Kind::Disordered,
+            sentence: format!(
+                "{watcher} saw token {token} of {lock:?} end at {}, but it stood until its holder released it at {}",
+                seconds(*at),
+                seconds(*until)
+            ),
+            lock: Some(lock.clone()),
+            span: Span {
+                begin: *at,
+                end: *until,
+            },
+        });
+    }
+}
+
 /// Checks the first watcher by what the second one saw.
 fn nothing_missed(
     story: &Story,
@@ -105,7 +142,6 @@ fn nothing_missed(
         if around.end >= story.end
             || events.contains(&(&**lock, *token, *event))
             || !is_ready(seen, around)
-            || loses_data(story, *at, limits)
         {
             continue;
         }

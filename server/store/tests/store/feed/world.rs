@@ -208,5 +208,6 @@ fn kind(change: &Change) -> &'static str {
         Change::Reduced { .. } => "reduced",
         Change::ReleaseRequested(_) => "release requested",
         Change::LimitChanged(_) => "limit",
+        Change::Doubtful => "doubtful",
     }
 }
