@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use leasehold_core::{command::Op, id::FeedId, name::LockName, time::StoreTime, watch::Telling};
+use leasehold_core::{id::FeedId, name::LockName, time::StoreTime, watch::Telling};
 use leasehold_store::{Feed, FeedItem, Store, Subject, Told};
 use tokio::{
     sync::{mpsc, oneshot},
