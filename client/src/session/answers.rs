@@ -40,7 +40,7 @@ impl<A, H> Machine<A, H> {
                 (&message.response, &mut stream.opened)
             {
                 // It lives, and keeps what has not been moved.
-                opened.last_ack = now;
+                opened.answered(now);
             }
             if let Hearing::Withheld(messages) = &mut stream.hearing {
                 messages.push(message);
@@ -228,6 +228,7 @@ impl<A, H> Machine<A, H> {
     }
 
     fn heartbeat_acked(&mut self, now: Moment, ack: v1::SessionHeartbeatAck) {
+        let is_idle = self.is_idle();
         let Some(stream) = &mut self.stream else {
             return;
         };
@@ -235,8 +236,13 @@ impl<A, H> Machine<A, H> {
             tracing::debug!("an answer to a heartbeat that was never sent, or long ago");
             return;
         };
+        let sent_at = stream.heartbeats.sent_at(ack.acked_heartbeat);
+        let pause = duration(ack.next_within).filter(|_| is_idle);
         if let Some(opened) = &mut stream.opened {
-            opened.last_ack = now;
+            opened.answered(now);
+            if let (Some(sent_at), Some(pause)) = (sent_at, pause) {
+                opened.rest(sent_at, pause);
+            }
         }
         self.holds.extend(deadline);
         // No attempt to move has come to anything yet, so that there is no need any more.

@@ -28,6 +28,11 @@ impl Heartbeats {
         self.sent_at.front().copied()
     }
 
+    /// Returns when the newest heartbeat was sent.
+    pub(super) fn last_sent(&self) -> Option<Moment> {
+        self.sent_at.back().copied()
+    }
+
     /// Notes that the next heartbeat is sent at `now`, and numbers it. To be called before it can be on the wire: a
     /// time noted too early shortens a lease by a little, one noted too late would let it outlive the lock.
     pub(super) fn note(&mut self, now: Moment) -> u64 {

@@ -19,10 +19,7 @@ use crate::{
     clock::Moment,
     error::{AcquireError, ConnectError, Failure},
     lease::LostReason,
-    proto::{
-        duration,
-        v1::{self, session_request::Request as Body},
-    },
+    proto::{duration, v1},
 };
 
 /// End of a stream.
@@ -320,14 +317,14 @@ impl<A, H> Machine<A, H> {
         let Some(opened) = &mut stream.opened else {
             return;
         };
-        if opened.last_ack.after(opened.ttl) <= now {
+        if opened.silent_from.after(opened.ttl) <= now {
             tracing::warn!(
                 endpoint = &*stream.endpoint,
                 "no heartbeat was answered for a TTL: the stream is given up"
             );
             return self.hang_up(now, number);
         }
-        if !stream.silent && opened.last_ack.after(opened.ttl / 2) <= now {
+        if !stream.silent && opened.silent_from.after(opened.ttl / 2) <= now {
             tracing::info!(
                 endpoint = &*stream.endpoint,
                 "no heartbeat was answered for half the TTL: the session is to move"
@@ -341,12 +338,19 @@ impl<A, H> Machine<A, H> {
                     .heartbeat_interval
                     .min(opened.ttl / DRAINING_HEARTBEATS),
             };
-            opened.next_heartbeat = now.after(interval);
-            let sequence = stream.heartbeats.note(now);
-            let body = Body::Heartbeat(v1::SessionHeartbeat { sequence });
-            self.outputs
-                .push_back(stream.send(body, InFlight::Other, None));
+            self.outputs.extend(stream.send_heartbeat(now, interval));
         }
+    }
+
+    /// Returns whether the session has nothing, waits for nothing, and is asked for nothing.
+    pub(super) fn is_idle(&self) -> bool {
+        let stream = self.stream.as_ref();
+        self.holds.is_empty()
+            && self.waiting.is_empty()
+            && self.unsent_releases.is_empty()
+            && self.unsent_changes.is_empty()
+            && self.next.is_none()
+            && stream.is_some_and(|stream| !stream.is_to_be_left() && stream.in_flight.is_empty())
     }
 
     /// Ends the holds whose deadline has passed. Every input begins with this: an answer that comes after a deadline must

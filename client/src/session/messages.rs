@@ -66,6 +66,7 @@ pub struct SessionInfo {
     pub coordinator: String,
     /// The TTL in force.
     pub ttl: Duration,
-    /// Time between heartbeats.
+    /// Time between heartbeats of a session that holds or waits for something. An idle one sends fewer if the coordinator
+    /// allows it.
     pub heartbeat_interval: Duration,
 }

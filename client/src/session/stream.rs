@@ -28,6 +28,9 @@ pub(super) const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Heartbeats are never sent faster than this, whatever a coordinator asks for.
 const SHORTEST_HEARTBEAT: Duration = Duration::from_millis(10);
 
+/// A session that has nothing sends a heartbeat at least this often, whatever a coordinator allows.
+const LONGEST_REST: Duration = Duration::from_secs(600);
+
 /// Request that waits for its answer.
 pub(super) enum InFlight {
     Open,
@@ -49,8 +52,36 @@ pub(super) struct Opened {
     pub(super) ttl: Duration,
     pub(super) heartbeat_interval: Duration,
     pub(super) next_heartbeat: Moment,
-    /// Time of the last answer to a heartbeat, or of the session's opening.
-    pub(super) last_ack: Moment,
+    /// Time from which answers are missed: that of the last answer to a heartbeat, or of the session's opening, or the end of
+    /// a rest.
+    pub(super) silent_from: Moment,
+    /// The session has nothing, and need not send a heartbeat at every interval.
+    rests: bool,
+}
+
+impl Opened {
+    /// Notes an answer to a heartbeat.
+    pub(super) fn answered(&mut self, now: Moment) {
+        self.silent_from = if self.rests { self.next_heartbeat } else { now };
+    }
+
+    /// Puts the next heartbeat off, because the session has nothing. It is due so long after that one was sent.
+    pub(super) fn rest(&mut self, sent_at: Moment, pause: Duration) {
+        let next = sent_at.after(pause.min(LONGEST_REST));
+        if next > self.next_heartbeat {
+            self.next_heartbeat = next;
+            self.silent_from = next;
+            self.rests = true;
+        }
+    }
+
+    /// Ends a rest.
+    fn wake(&mut self, now: Moment, last_sent: Moment) {
+        if std::mem::take(&mut self.rests) {
+            self.next_heartbeat = last_sent.after(self.heartbeat_interval);
+            self.silent_from = now;
+        }
+    }
 }
 
 /// An actor that has abandoned acquires. Until the coordinator has answered them, it takes the actor for waiting or holding,
@@ -159,7 +190,8 @@ impl Stream {
             ttl,
             heartbeat_interval,
             next_heartbeat: now.after(heartbeat_interval),
-            last_ack: now,
+            silent_from: now,
+            rests: false,
         });
         SessionInfo {
             session_id: std::mem::take(&mut opened.session_id),
@@ -216,6 +248,32 @@ impl Stream {
             traceparent: trace.map(ToString::to_string).unwrap_or_default(),
         };
         Output::Send(self.number, request)
+    }
+
+    /// Returns the output that sends a heartbeat, and puts the next one off by this interval.
+    pub(super) fn send_heartbeat<A, H>(
+        &mut self,
+        now: Moment,
+        interval: Duration,
+    ) -> Option<Output<A, H>> {
+        let opened = self.opened.as_mut()?;
+        opened.wake(now, now);
+        opened.next_heartbeat = now.after(interval);
+        let sequence = self.heartbeats.note(now);
+        let body = Body::Heartbeat(v1::SessionHeartbeat { sequence });
+        Some(self.send(body, InFlight::Other, None))
+    }
+
+    /// Ends a rest, because the session is about to ask for something. Returns the heartbeat to send before, if the last one is
+    /// older than the interval: deadlines count from the newest that the coordinator has heard.
+    pub(super) fn wake<A, H>(&mut self, now: Moment) -> Option<Output<A, H>> {
+        let last_sent = self.heartbeats.last_sent()?;
+        let opened = self.opened.as_mut().filter(|opened| opened.rests)?;
+        opened.wake(now, last_sent);
+        let interval = opened.heartbeat_interval;
+        (opened.next_heartbeat <= now)
+            .then(|| self.send_heartbeat(now, interval))
+            .flatten()
     }
 
     /// Returns the output that closes the session on this stream.
@@ -291,8 +349,8 @@ impl Stream {
             return Some(self.open_by);
         };
         let silence = match self.silent {
-            true => opened.last_ack.after(opened.ttl),
-            false => opened.last_ack.after(opened.ttl / 2),
+            true => opened.silent_from.after(opened.ttl),
+            false => opened.silent_from.after(opened.ttl / 2),
         };
         earlier(Some(opened.next_heartbeat), Some(silence))
     }

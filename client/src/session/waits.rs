@@ -51,6 +51,7 @@ impl<A, H> Machine<A, H> {
         if stream.holds_back(waiting.spec.actor, id) {
             return;
         }
+        self.outputs.extend(stream.wake(now));
         let body = Body::Acquire(waiting.spec.message(waiting.remaining(now)));
         let output = stream.send(body, InFlight::Acquire(id), waiting.spec.trace.as_ref());
         self.outputs.push_back(output);

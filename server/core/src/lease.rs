@@ -14,6 +14,10 @@ pub fn heartbeat_interval(ttl: Duration) -> Duration {
     ttl / 3
 }
 
+/// Longest pause between the heartbeats of a client that has nothing and waits for nothing, unless its TTL asks for a longer one.
+/// Proxies cut streams that say nothing for a minute.
+const REST: Duration = Duration::from_secs(30);
+
 /// Returns the margin that every promise leaves for clocks that run at different speeds: 1 % of the TTL and 2 ms.
 pub fn drift_margin(ttl: Duration) -> Duration {
     ttl / 100 + Duration::from_millis(2)
@@ -25,6 +29,8 @@ pub struct Lease {
     ttl: Duration,
     sequence: u64,
     heard_at: Moment,
+    /// The end of the time for which the client needs to say nothing: its silence counts from then on.
+    rests_until: Moment,
     promised_until: Moment,
 }
 
@@ -35,6 +41,7 @@ impl Lease {
             ttl,
             sequence: 0,
             heard_at: now,
+            rests_until: now,
             promised_until: now,
         }
     }
@@ -61,12 +68,29 @@ impl Lease {
         }
         self.sequence = sequence;
         self.heard_at = now;
+        self.rests_until = now;
         true
     }
 
-    /// Returns the time at which the session ends unless another heartbeat is heard. Never before the last promise has passed.
+    /// Lets a client that has nothing and waits for nothing rest: returns the time after which to send the next heartbeat, counted
+    /// from when it sent the last one. `None` if that is no longer than the interval of all heartbeats.
+    pub fn rest(&mut self) -> Option<Duration> {
+        if heartbeat_interval(self.ttl) >= REST {
+            return None;
+        }
+        self.rests_until = self.heard_at.after(REST);
+        Some(REST)
+    }
+
+    /// Notes that the client asks for something: it rests no longer.
+    pub fn wake(&mut self, now: Moment) {
+        self.rests_until = self.rests_until.min(now);
+    }
+
+    /// Returns the time at which the session ends unless another heartbeat is heard: a TTL after the last one, or after the end of
+    /// the client's [rest](Self::rest). Never before the last promise has passed.
     pub fn silent_at(&self) -> Moment {
-        self.heard_at.after(self.ttl).max(self.promised_until)
+        self.rests_until.after(self.ttl).max(self.promised_until)
     }
 
     /// Returns the time until which the client may believe in a hold, even if its clock is slower than ours: the margin that
@@ -115,6 +139,29 @@ mod tests {
             Some(TTL - Duration::from_millis(102))
         );
         assert_eq!(lease.promise(at(9950), Some(standing)), None);
+    }
+
+    #[test]
+    fn a_client_may_be_silent_for_as_long_as_it_was_told_to_rest() {
+        let mut lease = Lease::open(TTL, at(0));
+        assert!(lease.heartbeat(1, at(3000)));
+        assert_eq!(lease.rest(), Some(REST));
+        assert_eq!(lease.silent_at(), at(43_000));
+        // From its next request on, a TTL.
+        lease.wake(at(20_000));
+        assert_eq!(lease.silent_at(), at(30_000));
+        lease.wake(at(25_000));
+        assert_eq!(lease.silent_at(), at(30_000));
+        assert!(lease.heartbeat(2, at(26_000)));
+        assert_eq!(lease.silent_at(), at(36_000));
+    }
+
+    #[test]
+    fn nobody_rests_for_less_than_the_interval() {
+        let ttl = REST * 3;
+        let mut lease = Lease::open(ttl, at(0));
+        assert_eq!(lease.rest(), None);
+        assert_eq!(lease.silent_at(), at(0).after(ttl));
     }
 
     #[test]

@@ -262,9 +262,11 @@ impl Surroundings {
             Response::Heartbeat {
                 acked_heartbeat,
                 valid_for,
+                rest,
             } => WireResponse::Heartbeat(v1::SessionHeartbeatAck {
                 acked_heartbeat,
                 valid_for: Some(wire_duration(valid_for)),
+                next_within: rest.map(wire_duration),
             }),
             Response::ReleaseRequested {
                 name,

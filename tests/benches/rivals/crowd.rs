@@ -188,18 +188,18 @@ impl Session {
                         other => bail!("{other:?}"),
                     }
                 }
-                _ = self.heartbeats.tick() => {
-                    self.sequence += 1;
-                    self.sent.push_back((self.sequence, Instant::now()));
-                    self.kept.heartbeats += 1;
-                    self.stream.heartbeat(HEARTBEAT_IDS + self.sequence, self.sequence).await?;
-                }
+                _ = self.heartbeats.tick() => self.beat().await?,
                 changed = phases.changed() => {
                     changed?;
                     let phase = *phases.borrow_and_update();
                     match phase {
                         Phase::Live => {}
-                        Phase::Acquire => self.acquire_next(&finished).await?,
+                        Phase::Acquire => {
+                            // It may have rested.
+                            self.heartbeats.reset();
+                            self.beat().await?;
+                            self.acquire_next(&finished).await?;
+                        }
                         Phase::Release => {
                             self.see_lapse();
                             if !self.release_next().await? {
@@ -210,6 +210,15 @@ impl Session {
                 }
             }
         }
+    }
+
+    async fn beat(&mut self) -> anyhow::Result<()> {
+        self.sequence += 1;
+        self.sent.push_back((self.sequence, Instant::now()));
+        self.kept.heartbeats += 1;
+        self.stream
+            .heartbeat(HEARTBEAT_IDS + self.sequence, self.sequence)
+            .await
     }
 
     fn name(&self) -> String {
@@ -250,6 +259,9 @@ impl Session {
             "a heartbeat was answered with nothing: {ack:?}"
         );
         self.good_until = deadline;
+        if let Some(pause) = ack.next_within {
+            self.heartbeats.reset_after(pause.try_into()?);
+        }
         while self
             .sent
             .front()

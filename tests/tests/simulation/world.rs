@@ -208,6 +208,11 @@ impl World {
             self.carry_out_client(client);
         }
         self.pass(2_500 * MS);
+        let mut served = self.coordinators.iter().map(|it| &it.sessions);
+        if served.any(|sessions| !sessions.is_empty()) {
+            // Of an idle client whose end its coordinator did not hear of: it might have rested.
+            self.pass(40_000 * MS);
+        }
         for (number, coordinator) in self.coordinators.iter().enumerate() {
             let phases = coordinator.sessions.values();
             let phases = phases.map(|served| served.session.as_ref().map(Session::phase));

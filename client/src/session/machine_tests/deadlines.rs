@@ -70,7 +70,7 @@ fn deadlines_of_a_hold_with_a_lock_delay_give_it_back_when_that_has_passed() {
         .opened
         .as_mut()
         .unwrap()
-        .last_ack = at(9_900);
+        .silent_from = at(9_900);
     let seen = session.tick(11_900);
     assert!(
         seen.iter()

@@ -9,6 +9,7 @@ mod life;
 mod moves;
 mod reentry;
 mod requests;
+mod rests;
 mod stopped;
 mod traces;
 
@@ -212,6 +213,7 @@ impl Session {
         let ack = v1::SessionHeartbeatAck {
             acked_heartbeat: sequence,
             valid_for: wire_ms(valid_for),
+            next_within: None,
         };
         self.message(now, 0, Response::Heartbeat(ack))
     }

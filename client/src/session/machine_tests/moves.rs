@@ -84,6 +84,7 @@ pub(super) fn heartbeat(acked_heartbeat: u64) -> Response {
     Response::Heartbeat(v1::SessionHeartbeatAck {
         acked_heartbeat,
         valid_for: wire_ms(9_900),
+        next_within: None,
     })
 }
 

@@ -171,6 +171,8 @@ pub enum Response {
         acked_heartbeat: u64,
         /// For how long after sending it the client may believe in its locks.
         valid_for: Duration,
+        /// If the client has nothing and waits for nothing: the time after sending it at which to send the next one.
+        rest: Option<Duration>,
     },
     /// Holds are gone.
     Lost(Vec<LostLock>),

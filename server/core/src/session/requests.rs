@@ -19,6 +19,9 @@ impl Session {
         context: &mut Context<'_>,
     ) -> Result<(), Refused> {
         let (now, effects) = (context.now, &mut self.effects);
+        if !matches!(asked, Request::Heartbeat { .. }) {
+            self.tenure.wake(now);
+        }
         match asked {
             Request::Acquire(acquire) => return self.on_acquire(request, acquire, context),
             Request::Cancel(request) => {
@@ -50,7 +53,10 @@ impl Session {
                 // Most sessions are idle between heartbeats; a busy one pays for this once in a while.
                 self.acquires.shrink();
                 effects.shrink();
-                return self.tenure.heartbeat(request, sequence, now, effects);
+                let waits = !self.acquires.is_empty();
+                return self
+                    .tenure
+                    .heartbeat(request, sequence, waits, now, effects);
             }
             Request::Close(closer) => self.close(request, closer, context),
         }

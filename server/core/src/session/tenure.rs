@@ -239,11 +239,17 @@ impl Tenure {
         }
     }
 
-    /// Takes a heartbeat in.
+    /// Notes that the client asks for something.
+    pub(super) fn wake(&mut self, now: Moment) {
+        self.lease.wake(now);
+    }
+
+    /// Takes a heartbeat in, from a client that waits for something or not.
     pub(super) fn heartbeat(
         &mut self,
         request: RequestId,
         sequence: u64,
+        waits: bool,
         now: Moment,
         effects: &mut Effects,
     ) -> Result<(), Refused> {
@@ -261,20 +267,22 @@ impl Tenure {
         let due_at = now.after(self.lease.ttl() - self.lease.ttl() / 6);
         let standing = self.holds.standing();
         if standing.is_none_or(|standing| due_at <= standing) {
-            self.acknowledge(effects);
+            let has_any = waits || !self.holds.is_empty() || self.has_revoked();
+            let rest = if has_any { None } else { self.lease.rest() };
+            self.acknowledge(rest, effects);
             return Ok(());
         }
         self.renew(effects);
         if self.needs_replicas {
             // A replica that is dead must not hold up the answer: what they have not acknowledged yet is told when they have.
             self.renewal.answer_early();
-            self.acknowledge(effects);
+            self.acknowledge(None, effects);
         }
         Ok(())
     }
 
-    /// Answers the heartbeats that wait, with what may be promised now.
-    fn acknowledge(&mut self, effects: &mut Effects) {
+    /// Answers the heartbeats that wait, with what may be promised now, and for how long the client may rest.
+    fn acknowledge(&mut self, rest: Option<Duration>, effects: &mut Effects) {
         let standing = self.holds.standing();
         for ack in self.renewal.take_acks() {
             // Where nothing is left to promise, the loss that follows says so.
@@ -285,6 +293,7 @@ impl Tenure {
                     Response::Heartbeat {
                         acked_heartbeat,
                         valid_for,
+                        rest,
                     },
                 );
             }
@@ -358,7 +367,7 @@ impl Tenure {
         });
         self.lose(batch.lost, now, effects);
         self.renewal.ended(batch.failed > 0, now);
-        self.acknowledge(effects);
+        self.acknowledge(None, effects);
     }
 
     /// Takes in the reply to a hold's shortening. Returns whether it was the last and some of them failed.

@@ -211,6 +211,7 @@ fn answer(request: v1::SessionRequest) -> v1::SessionResponse {
         Asked::Heartbeat(heartbeat) => Said::Heartbeat(v1::SessionHeartbeatAck {
             acked_heartbeat: heartbeat.sequence,
             valid_for: duration(9),
+            next_within: None,
         }),
         Asked::Close(_) => Said::Closed(v1::SessionClosed {}),
         _ => Said::Released(v1::SessionReleased {

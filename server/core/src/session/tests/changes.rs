@@ -226,6 +226,7 @@ fn a_change_that_finds_no_room_does_nothing_and_room_comes_with_answers() {
     let heartbeat = Response::Heartbeat {
         acked_heartbeat,
         valid_for,
+        rest: None,
     };
     assert_eq!(scene.said(), [(6, heartbeat)]);
 }

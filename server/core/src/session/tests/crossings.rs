@@ -23,6 +23,7 @@ fn heartbeat(acked_heartbeat: u64) -> Response {
     Response::Heartbeat {
         acked_heartbeat,
         valid_for: full(),
+        rest: None,
     }
 }
 

@@ -10,6 +10,7 @@ mod endings;
 mod modes;
 mod promises;
 mod renewals;
+mod rests;
 mod resumes;
 mod scene;
 mod several;

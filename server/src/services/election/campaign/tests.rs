@@ -132,6 +132,7 @@ fn heartbeat(acked_heartbeat: u64) -> Response {
     Response::Heartbeat(SessionHeartbeatAck {
         acked_heartbeat,
         valid_for: None,
+        next_within: None,
     })
 }
 
