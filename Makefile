@@ -7,7 +7,7 @@ TOOLS := target/tools
 BUF := $(TOOLS)/node_modules/.bin/buf
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test soak torture bench bench-quick demo demo-scheduler lint fmt clippy doc buf deny ops portable portable-foreign deb proto-baseline setup tools
+.PHONY: help run build test soak torture torture-all bench bench-quick demo demo-scheduler lint fmt clippy doc buf deny ops portable portable-foreign deb proto-baseline setup tools
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -52,10 +52,19 @@ suite-%:
 soak-%:
 	SOAK=$(SOAK) $(CARGO) test --locked --workspace --test $* -- soak::
 
+TORTURE = $(or $(CARGO_TARGET_DIR),target)/debug/torture $(if $(SEED),--seed $(SEED))
 # A store that is not asked for is one Redis server.
 torture: setup ## Kill, stop, cut and fail over real processes, and check what all of them believed; MINUTES=10 SEED=n STORE=memory|single|sentinel|cluster|quorum
 	$(CARGO) build --locked --workspace --bins
-	$(or $(CARGO_TARGET_DIR),target)/debug/torture --minutes $(or $(MINUTES),10) --store $(if $(filter memory:,$(STORE)),single,$(STORE)) $(if $(SEED),--seed $(SEED))
+	$(TORTURE) --minutes $(or $(MINUTES),10) --store $(if $(filter memory:,$(STORE)),single,$(STORE))
+
+# Most of the time is waiting: two stores have room beside each other on two cores.
+torture-all: setup ## Do that with a store of each kind, two at a time; MINUTES=2 SEED=n; a line of counts each
+	$(CARGO) build --locked --workspace --bins
+	@$(MAKE) --no-print-directory --keep-going --jobs=2 --output-sync=target $(addprefix torture-,cluster sentinel quorum single memory)
+
+torture-%:
+	@$(TORTURE) --minutes $(or $(MINUTES),2) --store $* --brief
 
 bench: setup ## Measure beside etcd, rslock and what gRPC and Redis allow, and write docs/benchmarks.md (minutes, on a quiet machine)
 	@tests/peers/setup

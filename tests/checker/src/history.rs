@@ -136,6 +136,16 @@ pub enum Record {
     FaultEnded {
         fault: u64,
     },
+    FailedOver {
+        to: String,
+    },
+    Stalled {
+        process: String,
+        since: u64,
+    },
+    BrokenOff {
+        why: String,
+    },
     Left {
         keys: Vec<String>,
     },

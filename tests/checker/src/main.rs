@@ -1,6 +1,6 @@
 //! Program `leasehold-checker`: checks a history, prints counts and violations, and draws the violations.
 //!
-//! It exits with 1 if there are violations, and with 2 if the history can't be read.
+//! `--brief` prints the counts in one line. It exits with 1 if there are violations, and with 2 if the history can't be read.
 #![expect(clippy::print_stdout, reason = "the report is the program's output")]
 
 use std::{env, error::Error, fs, path::Path, process::ExitCode};
@@ -11,16 +11,18 @@ use leasehold_checker::{Limits, Story, check, read, report, timeline};
 const PRINTED: usize = 50;
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = env::args().skip(1).collect();
+    let mut arguments: Vec<String> = env::args().skip(1).collect();
+    let brief = arguments.iter().position(|argument| argument == "--brief");
+    let brief = brief.map(|place| arguments.remove(place)).is_some();
     let (directory, drawing) = match &arguments[..] {
         [directory] => (directory, None),
         [directory, option, file] if option == "--timeline" => (directory, Some(file)),
         _ => {
-            eprintln!("usage: leasehold-checker DIRECTORY [--timeline FILE]");
+            eprintln!("usage: leasehold-checker DIRECTORY [--timeline FILE] [--brief]");
             return ExitCode::from(2);
         }
     };
-    match run(directory, drawing.map(String::as_str)) {
+    match run(directory, drawing.map(String::as_str), brief) {
         Ok(code) => code,
         Err(error) => {
             eprintln!("{error}");
@@ -29,16 +31,20 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(directory: &str, drawing: Option<&str>) -> Result<ExitCode, Box<dyn Error>> {
+fn run(directory: &str, drawing: Option<&str>, brief: bool) -> Result<ExitCode, Box<dyn Error>> {
     let lines = read(Path::new(directory))?;
     if lines.is_empty() {
         return Err(format!("{directory} has no history").into());
     }
     let story = Story::tell(lines.clone())?;
     let verdict = check(&story, Limits::default());
-    print!("{}", report::summary(&lines, &story, &verdict));
-    for excused in verdict.excused.iter().take(PRINTED) {
-        println!("excused: {excused}");
+    if brief {
+        println!("{}", report::brief(&lines, &story, &verdict));
+    } else {
+        print!("{}", report::summary(&lines, &story, &verdict));
+        for excused in verdict.excused.iter().take(PRINTED) {
+            println!("excused: {excused}");
+        }
     }
     for violation in verdict.violations.iter().take(PRINTED) {
         println!("VIOLATION ({:?}): {}", violation.kind, violation.sentence);

@@ -3,10 +3,36 @@
 use std::{collections::BTreeMap, fmt::Write as _};
 
 use crate::{
-    checks::Verdict,
+    checks::{Verdict, seconds},
     history::{Line, Record},
     story::{End, HoldEnd, Sight, Story},
 };
+
+/// Returns the counts that matter most, in one line.
+pub fn brief(lines: &[Line], story: &Story, verdict: &Verdict) -> String {
+    let granted = story
+        .acquires
+        .iter()
+        .filter(|acquire| acquire.hold.is_some());
+    let told = story
+        .acquires
+        .iter()
+        .filter_map(|acquire| acquire.hold.as_ref());
+    let told = told.filter(|hold| matches!(hold.end, HoldEnd::Lost(..)));
+    let resumed = lines
+        .iter()
+        .filter(|line| matches!(line.record, Record::Resumed { .. }));
+    format!(
+        "{} faults, {} grants, {} hand-offs, {} losses told, {} resumes, {} fail-overs, {} violations",
+        story.faults.len(),
+        granted.count(),
+        hand_offs(story).count(),
+        told.count(),
+        resumed.count(),
+        story.fail_overs,
+        verdict.violations.len()
+    )
+}
 
 /// Returns a summary in words: faults, grants, hand-offs, losses, resumes, and what the check found.
 pub fn summary(lines: &[Line], story: &Story, verdict: &Verdict) -> String {
@@ -77,11 +103,23 @@ pub fn summary(lines: &[Line], story: &Story, verdict: &Verdict) -> String {
             Sight::Event(_, _, event) => format!("{event:?}").to_lowercase(),
         })),
     );
+    let _ = writeln!(text, "fail-overs: {}", story.fail_overs);
+    let stalls = story.stalls.iter();
+    let stalled: u64 = stalls.map(|stall| stall.span.end - stall.span.begin).sum();
+    let _ = writeln!(
+        text,
+        "times without a processor: {} ({} ms)",
+        story.stalls.len(),
+        stalled / 1000
+    );
     let pairs = verdict.ordered_pairs;
     let (excused, violations) = (verdict.excused.len(), verdict.violations.len());
     let _ = writeln!(text, "pairs in order of service: {pairs}");
     let _ = writeln!(text, "excused by a documented fault: {excused}");
     let _ = writeln!(text, "violations: {violations}");
+    if let Some((at, why)) = &story.broken_off {
+        let _ = writeln!(text, "broken off at {}: {why}", seconds(*at));
+    }
     text
 }
 

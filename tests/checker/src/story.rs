@@ -15,6 +15,12 @@ pub struct Story {
     pub watchers: BTreeMap<String, Vec<Seen>>,
     /// Faults in the order in which they began.
     pub faults: Vec<Fault>,
+    /// Times in which processes got no processor.
+    pub stalls: Vec<Fault>,
+    /// Number of masters that were replaced.
+    pub fail_overs: u64,
+    /// Time at which the harness broke the run off, and the reason.
+    pub broken_off: Option<(u64, String)>,
     /// Keys left in the store; none if the history does not say.
     pub left: Option<Vec<String>>,
     /// Time of the last line.
@@ -179,11 +185,32 @@ pub struct Fault {
 }
 
 impl Fault {
+    /// A process got no processor for a time, so that it was as if it was stopped. The harness's own stall concerns all.
+    fn stall(process: &str, span: Span) -> Self {
+        let concerned = match process {
+            HARNESS => "*",
+            client => client,
+        };
+        Self {
+            number: 0,
+            what: "no processor".to_owned(),
+            target: process.to_owned(),
+            span,
+            loses_data: false,
+            resets: Vec::new(),
+            stops: vec![concerned.to_owned()],
+            disturbs: vec![concerned.to_owned()],
+        }
+    }
+
     /// Returns whether one of its lists names a client.
     pub fn names(list: &[String], client: &str) -> bool {
         list.iter().any(|name| name == "*" || name == client)
     }
 }
+
+/// Name of the harness's process in stalls.
+const HARNESS: &str = "harness";
 
 impl Story {
     /// Puts the lines of a history together.
@@ -229,6 +256,11 @@ struct Teller {
 }
 
 impl Teller {
+    /// Returns whether the harness has killed the client, or broken off.
+    fn is_dead(&self, client: &str) -> bool {
+        self.story.broken_off.is_some() || self.dead.contains(client)
+    }
+
     fn take(&mut self, Line { at, record }: Line) -> Result<(), String> {
         match record {
             Record::Run { .. } | Record::Finished { .. } => {}
@@ -246,7 +278,7 @@ impl Teller {
                 if self.index.insert((client.clone(), ask), index).is_some() {
                     return Err(format!("{client} asked twice as number {ask}"));
                 }
-                let end = if self.dead.contains(&client) {
+                let end = if self.is_dead(&client) {
                     End::Killed(at)
                 } else {
                     self.alive.entry(client.clone()).or_default().insert(index);
@@ -272,7 +304,7 @@ impl Teller {
                 until,
             } => {
                 let index = self.find(&client, ask)?;
-                let dead = self.dead.contains(&client);
+                let dead = self.is_dead(&client);
                 let acquire = &mut self.story.acquires[index];
                 if acquire.end != End::None && !dead {
                     return Err(format!("{client}'s acquire {ask} ended twice"));
@@ -299,10 +331,10 @@ impl Teller {
                 why: _,
             } => {
                 let index = self.find(&client, ask)?;
-                let acquire = &mut self.story.acquires[index];
-                if self.dead.contains(&client) {
+                if self.is_dead(&client) {
                     return Ok(());
                 }
+                let acquire = &mut self.story.acquires[index];
                 if acquire.end != End::None {
                     return Err(format!("{client}'s acquire {ask} ended twice"));
                 }
@@ -320,14 +352,14 @@ impl Teller {
             Record::Resumed { client, ask, until } => {
                 let index = self.find(&client, ask)?;
                 self.hold(index)?.until = until;
-                if self.dead.contains(&client) {
+                if self.is_dead(&client) {
                     return Ok(());
                 }
                 self.open.entry(index).or_insert(at);
             }
             Record::Releasing { client, ask } => {
                 let index = self.find(&client, ask)?;
-                if self.dead.contains(&client) {
+                if self.is_dead(&client) {
                     return Ok(());
                 }
                 self.close(index, at)?;
@@ -348,15 +380,23 @@ impl Teller {
                 self.over(&client, index);
             }
             Record::Killed { client } => {
-                self.dead.insert(client.clone());
-                for index in self.alive.remove(&client).unwrap_or_default() {
-                    if self.story.acquires[index].hold.is_some() {
-                        self.close(index, at)?;
-                        self.finish_hold(index, HoldEnd::Killed(at))?;
-                    } else {
-                        self.story.acquires[index].end = End::Killed(at);
-                    }
+                self.kill(&client, at)?;
+                self.dead.insert(client);
+            }
+            Record::BrokenOff { why } => {
+                let clients: Vec<_> = self.alive.keys().cloned().collect();
+                for client in clients {
+                    self.kill(&client, at)?;
                 }
+                self.story.broken_off.get_or_insert((at, why));
+            }
+            Record::FailedOver { to: _ } => self.story.fail_overs += 1,
+            Record::Stalled { process, since } => {
+                let span = Span {
+                    begin: since,
+                    end: at,
+                };
+                self.story.stalls.push(Fault::stall(&process, span));
             }
             Record::Write {
                 client,
@@ -415,7 +455,24 @@ impl Teller {
         Ok(())
     }
 
+    /// Ends what the client has, and what it waits for.
+    fn kill(&mut self, client: &str, at: u64) -> Result<(), String> {
+        for index in self.alive.remove(client).unwrap_or_default() {
+            if self.story.acquires[index].hold.is_some() {
+                self.close(index, at)?;
+                self.finish_hold(index, HoldEnd::Killed(at))?;
+            } else {
+                self.story.acquires[index].end = End::Killed(at);
+            }
+        }
+        Ok(())
+    }
+
     fn saw(&mut self, at: u64, watcher: String, what: Sight) {
+        // The harness has ended the coordinators and the store.
+        if self.story.broken_off.is_some() {
+            return;
+        }
         let seen = self.story.watchers.entry(watcher).or_default();
         seen.push(Seen { at, what });
     }

@@ -541,3 +541,42 @@ fn a_client_may_write_a_little_after_the_harness_said_that_it_kills_it() {
     history.cycle(21, 30, "b", 1, "x", 3);
     history.finds(&[]);
 }
+
+#[test]
+fn a_run_that_was_broken_off_is_checked_up_to_there() {
+    let mut history = History::default();
+    history.asked(10, "a", 1, "x", "exclusive");
+    history.granted(11, "a", 1, 100);
+    history.asked(20, "b", 1, "x", "exclusive");
+    history.line(500, "broken_off", json!({"why": "the harness panicked"}));
+    // The processes end a little later, in any order.
+    history.granted(501, "b", 1, 101);
+    history.asked(502, "b", 2, "x", "exclusive");
+    let verdict = history.check();
+    assert!(verdict.violations.is_empty(), "{:?}", verdict.violations);
+
+    let mut history = History::default();
+    history.cycle(10, 400, "a", 1, "x", 100);
+    history.cycle(20, 300, "b", 1, "x", 101);
+    history.line(500, "broken_off", json!({"why": "the harness panicked"}));
+    let kinds: Vec<Kind> = history
+        .check()
+        .violations
+        .iter()
+        .map(|found| found.kind)
+        .collect();
+    assert_eq!(kinds, [Kind::Overlap]);
+}
+
+#[test]
+fn who_gets_no_processor_may_tell_late() {
+    for (process, expected) in [("a", &[][..]), ("harness", &[]), ("b", &[Kind::ToldLate])] {
+        let mut history = History::default();
+        history.asked(0, "a", 1, "x", "exclusive");
+        history.granted(0, "a", 1, 100);
+        let stalled = json!({"process": process, "since": 4900 * MS});
+        history.line(6000, "stalled", stalled);
+        history.lost(6010, "a", 1);
+        history.finds(expected);
+    }
+}

@@ -120,8 +120,10 @@ impl Clients {
         };
     }
 
-    /// Asks all to end, and waits until they have. A client that does not is left to the checker: its acquires have no end.
-    pub(crate) async fn finish(mut self) {
+    /// Asks all to end, waits until they have, and returns what failed. A client that does not end is left to the checker as
+    /// well: its acquires have no end.
+    pub(crate) async fn finish(mut self) -> Vec<String> {
+        let mut failures = Vec::new();
         for seat in &mut self.seats {
             seat.input = None;
         }
@@ -131,16 +133,17 @@ impl Clients {
                 match seat.process.try_wait() {
                     Some(status) if status.success() => break,
                     Some(status) => {
-                        println!("torture: {} ended with {status}", seat.name);
+                        failures.push(format!("{} ended with {status}", seat.name));
                         break;
                     }
                     None if Instant::now() >= deadline => {
-                        println!("torture: {} has not ended", seat.name);
+                        failures.push(format!("{} has not ended", seat.name));
                         break;
                     }
                     None => sleep(Duration::from_millis(20)).await,
                 }
             }
         }
+        failures
     }
 }

@@ -1,7 +1,8 @@
 //! Program `torture`: runs coordinators, a store and clients, does faults to them by a seed, and has the history checked.
 //!
-//! `torture [--minutes M] [--seed S] [--store memory|single|sentinel|cluster|quorum] [--directory DIR]`. It exits with the checker's
-//! status, 1 if there is a violation, and with 1 if a coordinator panicked.
+//! `torture [--minutes M] [--seed S] [--store memory|single|sentinel|cluster|quorum] [--directory DIR] [--brief]`. It exits with the
+//! checker's status, 1 if there is a violation, and with 1 if a process panicked or the run was broken off: because a part of this
+//! program panicked, took too long, or was interrupted. The checker checks the history in any case. `--brief` prints one line.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -19,6 +20,8 @@ mod store;
 mod watchers;
 
 use std::{
+    io::Write,
+    panic,
     path::PathBuf,
     process::{Command, ExitCode},
     sync::Arc,
@@ -27,9 +30,10 @@ use std::{
 
 use anyhow::{Context, bail};
 use leasehold_tests::binaries;
+use leasehold_torture::stalls;
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use serde_json::json;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use self::{
     clients::Clients,
@@ -41,6 +45,10 @@ use self::{
 
 /// TTL of all sessions.
 pub(crate) const TTL: Duration = Duration::from_secs(3);
+/// Longest time for all that comes before and after the faults.
+const OVERTIME: Duration = Duration::from_secs(240);
+/// Longest time until everything has ended after the run was broken off.
+const BROKEN_OFF: Duration = Duration::from_secs(10);
 /// Time without faults in which what was disturbed goes on, before the clients are asked to end.
 const QUIET: Duration = Duration::from_secs(5);
 
@@ -49,6 +57,7 @@ struct Arguments {
     seed: u64,
     topology: Topology,
     directory: Option<PathBuf>,
+    brief: bool,
 }
 
 fn arguments() -> anyhow::Result<Arguments> {
@@ -57,9 +66,14 @@ fn arguments() -> anyhow::Result<Arguments> {
         seed: rand::rng().random_range(0..1_000_000),
         topology: Topology::Single,
         directory: None,
+        brief: false,
     };
     let mut arguments = std::env::args().skip(1);
     while let Some(name) = arguments.next() {
+        if name == "--brief" {
+            parsed.brief = true;
+            continue;
+        }
         let value = arguments.next();
         let value = value.with_context(|| format!("{name} needs a value"))?;
         match &*name {
@@ -83,45 +97,106 @@ fn main() -> anyhow::Result<ExitCode> {
     // Of an earlier run with the same seed.
     let _ = std::fs::remove_dir_all(&directory);
     std::fs::create_dir_all(&directory).context("failed to make the history's directory")?;
-    println!(
-        "torture: STORE={} SEED={seed} MINUTES={}, history in {}",
+    let run = format!(
+        "STORE={} SEED={seed} MINUTES={}",
         topology.name(),
-        arguments.minutes,
-        directory.display()
+        arguments.minutes
     );
+    if !arguments.brief {
+        println!("torture: {run}, history in {}", directory.display());
+    }
     // Before the time is measured.
-    binaries::build_visibly();
+    if arguments.brief {
+        binaries::path("leasehold-server");
+    } else {
+        binaries::build_visibly();
+    }
     let record = Arc::new(Record::create(&directory));
-    let run = json!({"seed": seed, "store": topology.name(), "minutes": arguments.minutes});
-    record.line("run", run);
+    let fields = json!({"seed": seed, "store": topology.name(), "minutes": arguments.minutes});
+    record.line("run", fields);
+    break_off_at_panics(&record);
+    stalls::watch("harness", record.path("stalls"));
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
         .build()?;
     let time = Duration::from_secs_f64(arguments.minutes * 60.0);
-    let panics = runtime.block_on(run_for(time, seed, topology, &record));
-    let timeline = directory.join("timeline.html");
-    let status = Command::new(binaries::path("leasehold-checker"))
-        .arg(&directory)
+    let failures = runtime.block_on(guard(time, seed, topology, &record));
+    runtime.shutdown_timeout(BROKEN_OFF);
+    let mut checker = Command::new(binaries::path("leasehold-checker"));
+    checker.arg(&directory);
+    checker
         .arg("--timeline")
-        .arg(&timeline)
-        .status()
-        .context("failed to run the checker")?;
-    if panics > 0 {
-        println!("torture: {panics} coordinators panicked; their logs are beside the history");
+        .arg(directory.join("timeline.html"));
+    if arguments.brief {
+        print!("{run}: ");
+        checker.arg("--brief");
+    }
+    std::io::stdout().flush()?;
+    let status = checker.status().context("failed to run the checker")?;
+    for failure in &failures {
+        println!("FAILED: {failure}");
+    }
+    if !failures.is_empty() {
         return Ok(ExitCode::FAILURE);
     }
     let code = status.code().and_then(|code| u8::try_from(code).ok());
     Ok(ExitCode::from(code.unwrap_or(2)))
 }
 
-/// Returns how many coordinators panicked.
-async fn run_for(time: Duration, seed: u64, topology: Topology, record: &Arc<Record>) -> usize {
+/// Has every panic of this program break the run off: its fixtures panic if they can't do their work.
+fn break_off_at_panics(record: &Arc<Record>) {
+    let record = Arc::clone(record);
+    let usual = panic::take_hook();
+    panic::set_hook(Box::new(move |panic| {
+        let payload = panic.payload();
+        let said = payload.downcast_ref::<&str>().copied();
+        let said = said.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+        let said = said.unwrap_or("panicked");
+        let place = panic.location().map(ToString::to_string);
+        record.break_off(format!("{said} ({})", place.unwrap_or_default()));
+        usual(panic);
+    }));
+}
+
+/// Runs until the end, or until the run is broken off, and returns what failed.
+async fn guard(time: Duration, seed: u64, topology: Topology, record: &Arc<Record>) -> Vec<String> {
+    let mut run = tokio::spawn(run_for(time, seed, topology, Arc::clone(record)));
+    tokio::select! {
+        biased;
+        () = record.until_broken_off() => {}
+        ended = &mut run => if let Ok(failures) = ended {
+            return failures;
+        },
+        () = sleep(time + OVERTIME) => {
+            record.break_off(format!("the run did not end {OVERTIME:?} after its time"));
+        }
+        _ = tokio::signal::ctrl_c() => record.break_off("interrupted".to_owned()),
+    }
+    run.abort();
+    // A fixture may block its thread for longer. The processes end with this one.
+    let _ = timeout(BROKEN_OFF, run).await;
+    let why = record.why_broken_off().unwrap_or_default();
+    vec![format!("the run was broken off: {why}")]
+}
+
+/// Returns what failed.
+async fn run_for(
+    time: Duration,
+    seed: u64,
+    topology: Topology,
+    record: Arc<Record>,
+) -> Vec<String> {
+    let record = &record;
     let mut random = StdRng::seed_from_u64(seed);
     let registers = Registers::start(Arc::clone(record)).await;
     let mut store = Store::start(topology).await;
     let mut coordinators = Coordinators::start(&mut store, Arc::clone(record)).await;
-    let watching = watchers::start(&coordinators, record);
+    let watching = match topology {
+        // Its masters agree on no order of events.
+        Topology::Quorum => None,
+        _ => Some(watchers::start(&coordinators, record)),
+    };
     let mut clients = Clients::start(
         &coordinators,
         registers.address(),
@@ -141,10 +216,15 @@ async fn run_for(time: Duration, seed: u64, topology: Topology, record: &Arc<Rec
     faults::clients::run(&mut clients, record, StdRng::seed_from_u64(left), end).await;
     let (store, coordinators) = servers.await.expect("the faults go on");
     sleep(QUIET).await;
-    println!("torture: the faults are over; waiting for the clients to end");
-    clients.finish().await;
+    let mut failures = clients.finish().await;
     let keys = store.left(&coordinators).await;
     record.line("left", json!({"keys": keys}));
     drop(watching);
-    coordinators.finish()
+    let panics = coordinators.finish();
+    if panics > 0 {
+        failures.push(format!(
+            "{panics} coordinators panicked; their logs are beside the history"
+        ));
+    }
+    failures
 }

@@ -2,11 +2,15 @@
 
 use std::{
     path::{Path, PathBuf},
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        OnceLock,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use leasehold_torture::history::History;
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 /// The harness's part of the history.
 #[derive(Debug)]
@@ -14,6 +18,9 @@ pub(crate) struct Record {
     directory: PathBuf,
     history: History,
     faults: AtomicU64,
+    broken_off: CancellationToken,
+    /// The first reason.
+    why: OnceLock<String>,
 }
 
 /// Effects of a fault, which the checker has to know.
@@ -49,7 +56,27 @@ impl Record {
             directory: directory.to_owned(),
             history: History::create(&directory.join("harness.jsonl")),
             faults: AtomicU64::new(1),
+            broken_off: CancellationToken::new(),
+            why: OnceLock::new(),
         }
+    }
+
+    /// Breaks the run off. The first reason is recorded before anything is ended because of it.
+    pub(crate) fn break_off(&self, why: String) {
+        if self.why.set(why).is_ok() {
+            self.line("broken_off", json!({"why": self.why.get()}));
+            self.broken_off.cancel();
+        }
+    }
+
+    /// Waits until the run is broken off.
+    pub(crate) async fn until_broken_off(&self) {
+        self.broken_off.cancelled().await;
+    }
+
+    /// Returns why the run was broken off; none if it was not.
+    pub(crate) fn why_broken_off(&self) -> Option<&str> {
+        self.why.get().map(String::as_str)
     }
 
     /// Returns the path of a process's own history.

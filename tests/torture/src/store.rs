@@ -1,6 +1,6 @@
 //! Stores in each topology, and the keys that are left in them.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, net::SocketAddr, time::Duration};
 
 use anyhow::bail;
 use leasehold_client::Admin;
@@ -160,6 +160,20 @@ impl Store {
             Self::Sentinel(sentinels) => sentinels.redis().server(sentinels.master()),
             Self::Cluster(cluster) => cluster.node(cluster.master_of(slot(any))),
             Self::Quorum(masters, _) => masters.server(any as usize % MASTERS),
+        }
+    }
+
+    /// Returns the addresses of the masters that replicas can replace.
+    pub(crate) fn masters(&self) -> BTreeSet<SocketAddr> {
+        let address = |server: &RedisServer| server.address();
+        match self {
+            Self::Sentinel(_) => [address(self.master(0))].into(),
+            Self::Cluster(cluster) => {
+                let slots = (0..SLOTS).step_by(1000);
+                let masters = slots.map(|slot| cluster.master_of(slot));
+                masters.map(|node| address(cluster.node(node))).collect()
+            }
+            _ => BTreeSet::new(),
         }
     }
 

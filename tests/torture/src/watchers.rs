@@ -48,7 +48,7 @@ async fn watch(name: String, mut watcher: LockWatcher, history: History) {
                 history.line("watched", fields);
             }
             Ok(_) => {}
-            // A quorum can't be watched.
+            // It ends for good only if it is refused.
             Err(error) => {
                 history.line("watch_gap", json!({"watcher": name}));
                 eprintln!("torture: {name} ended: {error}");

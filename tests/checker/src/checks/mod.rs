@@ -144,6 +144,9 @@ fn ended(story: &Story, verdict: &mut Verdict) {
 }
 
 fn left(story: &Story, verdict: &mut Verdict) {
+    if story.broken_off.is_some() {
+        return;
+    }
     let sentence = match &story.left {
         Some(keys) if keys.is_empty() => return,
         Some(keys) => format!("{} keys were left in the store: {keys:?}", keys.len()),
@@ -160,9 +163,10 @@ fn left(story: &Story, verdict: &mut Verdict) {
     });
 }
 
-/// Returns the faults that touch a time, each with `settle` after its end.
+/// Returns the faults and stalls that touch a time, each with `settle` after its end.
 pub(crate) fn faults_in(story: &Story, span: Span, settle: u64) -> impl Iterator<Item = &Fault> {
-    story.faults.iter().filter(move |fault| {
+    let all = story.faults.iter().chain(&story.stalls);
+    all.filter(move |fault| {
         let settled = Span {
             begin: fault.span.begin,
             end: fault.span.end.saturating_add(settle),

@@ -20,6 +20,7 @@ use leasehold_client::{AcquireError, Client, LockGuard, LockState, SemaphorePerm
 use leasehold_torture::{
     history::{History, now},
     locks::{Cycle, LIMIT, Mode},
+    stalls,
 };
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use serde_json::json;
@@ -72,7 +73,9 @@ async fn main() -> anyhow::Result<()> {
     let millis = |text: &str| anyhow::Ok(Duration::from_millis(text.parse()?));
     let mut random = StdRng::seed_from_u64(seed.parse().context("SEED is a number")?);
     let tasks: u32 = tasks.parse().context("TASKS is a number")?;
-    let history = History::create(Path::new(history));
+    let path = Path::new(history);
+    stalls::watch(name, path.with_extension("stalls.jsonl"));
+    let history = History::create(path);
     let stop = stop_at_end_of_input();
     let builder = Client::builder()
         .client_name(name.clone())

@@ -8,6 +8,7 @@ use leasehold_tests::{
     wait,
 };
 use rand::{Rng, rngs::StdRng};
+use serde_json::json;
 use tokio::{
     task::block_in_place,
     time::{Instant, sleep},
@@ -188,6 +189,7 @@ impl Drawn {
             Effects::on_all()
         };
         let target = self.target(store);
+        let masters = block_in_place(|| store.masters());
         let begun = record.begin(self.fault.name(), &target, &effects);
         match self.fault {
             Fault::KillCoordinator
@@ -226,7 +228,13 @@ impl Drawn {
             _ => self.to_server(store).await,
         }
         // The next one may need it: a server that stood still for long has been replaced.
-        block_in_place(|| store.settle());
+        let now = block_in_place(|| {
+            store.settle();
+            store.masters()
+        });
+        for new in now.difference(&masters) {
+            record.line("failed_over", json!({"to": new.to_string()}));
+        }
         if loses_data {
             // Until each holder of before has been told, or its lease is over.
             sleep(TTL).await;
