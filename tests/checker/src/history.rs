@@ -57,7 +57,8 @@ pub enum Record {
     Granted {
         client: String,
         ask: u64,
-        token: i64,
+        #[serde(default)]
+        token: Option<i64>,
         until: u64,
     },
     Ended {

@@ -78,8 +78,8 @@ impl End {
 /// Hold, as its client believed in it.
 #[derive(Clone, Debug)]
 pub struct Hold {
-    /// Fencing token.
-    pub token: i64,
+    /// Fencing token; none if the lock has none.
+    pub token: Option<i64>,
     /// Times for which the client counted the lock as held: more than one if the hold was suspended.
     pub parts: Vec<Span>,
     /// The last deadline that the client knew of.
@@ -88,6 +88,16 @@ pub struct Hold {
     pub end: HoldEnd,
     /// The answer to its release said that the lock was still there.
     pub stood: bool,
+}
+
+impl Hold {
+    /// Returns its token in words.
+    pub fn token_name(&self) -> String {
+        match self.token {
+            Some(token) => format!("token {token}"),
+            None => "no token".to_owned(),
+        }
+    }
 }
 
 /// A time from its begin to its end.

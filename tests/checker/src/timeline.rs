@@ -189,8 +189,12 @@ fn bars(
     };
     for part in &hold.parts {
         let title = format!(
-            "acquire {}, token {}, {} permits, until {}, {:?}",
-            acquire.ask, hold.token, acquire.permits, hold.until, hold.end
+            "acquire {}, {}, {} permits, until {}, {:?}",
+            acquire.ask,
+            hold.token_name(),
+            acquire.permits,
+            hold.until,
+            hold.end
         );
         window.bar(page, class, row, *part, &title)?;
     }

@@ -15,8 +15,8 @@ use tokio::time::{Instant, sleep};
 
 use crate::{TTL, coordinators::Coordinators, record::Record};
 
-/// Number of client processes at a time.
-const CLIENTS: usize = 6;
+/// Client processes at a time: on the Rust client, on the generated stubs alone, and hand-written lockers beside them.
+const CLIENTS: [(Kind, usize); 3] = [(Kind::Rust, 5), (Kind::Stub, 2), (Kind::Locker, 1)];
 /// Tasks of each, which take locks independently.
 const TASKS: u32 = 4;
 /// Longest time until clients have ended after they were asked to: the longest wait of an acquire, and some.
@@ -26,14 +26,44 @@ const ENDED: Duration = Duration::from_secs(90);
 pub(crate) struct Clients {
     registers: SocketAddr,
     store: &'static str,
+    /// Servers of the hand-written lockers.
+    servers: Vec<String>,
     record: Arc<Record>,
     random: StdRng,
     started: u32,
     pub(crate) seats: Vec<Seat>,
 }
 
+/// Kind of a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Rust,
+    Stub,
+    Locker,
+}
+
+impl Kind {
+    fn program(self) -> &'static str {
+        match self {
+            Self::Rust => "torture-client",
+            Self::Stub => "torture-stub",
+            Self::Locker => "torture-locker",
+        }
+    }
+
+    /// Returns the beginning of the names in the history.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Rust => "client",
+            Self::Stub => "stub",
+            Self::Locker => "locker",
+        }
+    }
+}
+
 /// A place for one client process at a time.
 pub(crate) struct Seat {
+    kind: Kind,
     pub(crate) name: String,
     pub(crate) process: ChildProcess,
     pub(crate) proxies: Vec<FaultProxy>,
@@ -46,24 +76,35 @@ impl Clients {
         coordinators: &Coordinators,
         registers: SocketAddr,
         store: &'static str,
+        servers: Vec<String>,
         record: Arc<Record>,
         random: StdRng,
     ) -> Self {
         let mut clients = Self {
             registers,
             store,
+            servers,
             record,
             random,
             started: 0,
             seats: Vec::new(),
         };
-        for _ in 0..CLIENTS {
+        let kinds = CLIENTS.into_iter();
+        let kinds = kinds.flat_map(|(kind, count)| std::iter::repeat_n(kind, count));
+        for kind in kinds {
             let mut proxies = Vec::new();
-            for endpoint in coordinators.endpoints() {
-                proxies.push(FaultProxy::before(&endpoint).await);
+            if kind == Kind::Locker {
+                if clients.servers.is_empty() {
+                    continue;
+                }
+            } else {
+                for endpoint in coordinators.endpoints() {
+                    proxies.push(FaultProxy::before(&endpoint).await);
+                }
             }
-            let (name, process, input) = clients.launch(&proxies);
+            let (name, process, input) = clients.launch(kind, &proxies);
             clients.seats.push(Seat {
+                kind,
                 name,
                 process,
                 proxies,
@@ -73,17 +114,20 @@ impl Clients {
         clients
     }
 
-    fn launch(&mut self, proxies: &[FaultProxy]) -> (String, ChildProcess, ChildStdin) {
+    fn launch(&mut self, kind: Kind, proxies: &[FaultProxy]) -> (String, ChildProcess, ChildStdin) {
         self.started += 1;
-        let name = format!("client-{}", self.started);
-        let endpoints: Vec<_> = proxies.iter().map(FaultProxy::endpoint).collect();
+        let name = format!("{}-{}", kind.name(), self.started);
+        let endpoints = match kind {
+            Kind::Locker => self.servers.clone(),
+            _ => proxies.iter().map(FaultProxy::endpoint).collect(),
+        };
         let grace = if self.random.random_bool(0.5) {
             TTL
         } else {
             Duration::ZERO
         };
         let seed: u64 = self.random.random();
-        let mut command = Command::new(binaries::path("torture-client"));
+        let mut command = Command::new(binaries::path(kind.program()));
         let history = self.record.path(&name);
         command
             .arg(&name)
@@ -110,9 +154,11 @@ impl Clients {
 
     /// Starts another client in the place of a killed one.
     pub(crate) fn replace(&mut self, number: usize) {
+        let kind = self.seats[number].kind;
         let proxies = std::mem::take(&mut self.seats[number].proxies);
-        let (name, process, input) = self.launch(&proxies);
+        let (name, process, input) = self.launch(kind, &proxies);
         self.seats[number] = Seat {
+            kind,
             name,
             process,
             proxies,

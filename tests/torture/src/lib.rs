@@ -4,3 +4,4 @@
 pub mod history;
 pub mod locks;
 pub mod stalls;
+pub mod worker;

@@ -10,8 +10,13 @@ const EXCLUSIVE: u32 = 4;
 const MIXED: u32 = 2;
 /// Semaphores.
 const SEMAPHORES: u32 = 2;
+/// Locks that hand-written lockers take too, by the same key. They are held exclusively.
+const BESIDE: u32 = 2;
 /// Permits of each semaphore.
 pub const LIMIT: u32 = 4;
+
+/// Longest wait of a hand-written locker: it has no queue, and nobody wakes it.
+const FOREIGN_WAIT: Duration = Duration::from_secs(10);
 
 /// One cycle of a client.
 #[derive(Clone, Debug)]
@@ -46,7 +51,7 @@ pub enum Mode {
 impl Cycle {
     /// Draws a cycle. A quorum has exclusive locks alone.
     pub fn draw(random: &mut StdRng, quorum: bool) -> Self {
-        let kinds = if quorum { 5 } else { 10 };
+        let kinds = if quorum { 5 } else { 11 };
         let (lock, mode) = match random.random_range(0..kinds) {
             0..5 => {
                 let number = random.random_range(0..EXCLUSIVE);
@@ -62,6 +67,7 @@ impl Cycle {
                 };
                 (format!("torture/mixed/{number}"), mode)
             }
+            10 => (beside(random), Mode::Exclusive),
             _ => {
                 let number = random.random_range(0..SEMAPHORES);
                 let permits = random.random_range(1..LIMIT);
@@ -97,8 +103,38 @@ impl Cycle {
         }
     }
 
-    /// Returns whether a register belongs to the lock: if it is only ever held exclusively.
-    pub fn has_register(&self) -> bool {
-        self.lock.starts_with("torture/exclusive/")
+    /// Draws a cycle of a hand-written locker: of a key of its own, or of Leasehold's for one of these locks.
+    pub fn draw_foreign(random: &mut StdRng) -> Self {
+        let mut cycle = Self::draw(random, true);
+        cycle.lock = if random.random_bool(0.5) {
+            format!("own:job/{}", random.random_range(0..EXCLUSIVE))
+        } else {
+            beside(random)
+        };
+        cycle.wait = Some(cycle.wait.unwrap_or(FOREIGN_WAIT));
+        cycle.give_up = None;
+        cycle
     }
+
+    /// Returns the lock's key in Redis.
+    pub fn key(&self) -> String {
+        match self.is_foreign() {
+            true => self.lock.clone(),
+            false => format!("lock:{}", self.lock),
+        }
+    }
+
+    /// Returns whether the lock is none of Leasehold's.
+    pub fn is_foreign(&self) -> bool {
+        self.lock.starts_with("own:")
+    }
+
+    /// Returns whether a register belongs to the lock: if it is only ever held exclusively, and each hold has a token.
+    pub fn has_register(&self) -> bool {
+        self.lock.starts_with("torture/exclusive/") || self.is_foreign()
+    }
+}
+
+fn beside(random: &mut StdRng) -> String {
+    format!("torture/beside/{}", random.random_range(0..BESIDE))
 }

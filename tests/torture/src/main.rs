@@ -201,6 +201,7 @@ async fn run_for(
         &coordinators,
         registers.address(),
         topology.name(),
+        store.for_lockers(),
         Arc::clone(record),
         StdRng::seed_from_u64(random.random()),
     )

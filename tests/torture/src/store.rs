@@ -129,6 +129,14 @@ impl Store {
         }
     }
 
+    /// Returns the URLs of the servers on which hand-written lockers can work: not on several masters, each with its own truth.
+    pub(crate) fn for_lockers(&self) -> Vec<String> {
+        match self {
+            Self::Memory | Self::Quorum(..) => Vec::new(),
+            _ => self.servers().into_iter().map(RedisServer::url).collect(),
+        }
+    }
+
     /// Returns the proxies between coordinators and the store.
     pub(crate) fn proxies(&self) -> &[FaultProxy] {
         match self {

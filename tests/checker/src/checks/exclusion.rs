@@ -26,10 +26,10 @@ impl Held<'_> {
             Mode::Permits => format!("{} permits of", self.acquire.permits),
         };
         format!(
-            "{} (acquire {}, token {}) held {mode} from {} to {}",
+            "{} (acquire {}, {}) held {mode} from {} to {}",
             self.acquire.client,
             self.acquire.ask,
-            self.hold.token,
+            self.hold.token_name(),
             seconds(self.part.begin),
             seconds(self.part.end)
         )

@@ -118,8 +118,8 @@ fn ended(story: &Story, verdict: &mut Verdict) {
             (End::None, _) => (Kind::Endless, "neither was granted nor ended".to_owned()),
             (_, Some(hold)) if hold.end == HoldEnd::None => {
                 let what = format!(
-                    "was granted with token {}, and the hold neither was released nor lost",
-                    hold.token
+                    "was granted with {}, and the hold neither was released nor lost",
+                    hold.token_name()
                 );
                 (Kind::Forgotten, what)
             }

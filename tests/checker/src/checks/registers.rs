@@ -12,7 +12,7 @@ pub(super) fn check(story: &Story, verdict: &mut Verdict) {
         .acquires
         .iter()
         .filter_map(|acquire| {
-            let token = acquire.hold.as_ref()?.token;
+            let token = acquire.hold.as_ref()?.token?;
             Some((&*acquire.client, &*acquire.lock, token))
         })
         .collect();

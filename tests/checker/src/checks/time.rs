@@ -29,10 +29,10 @@ pub(super) fn check(story: &Story, limits: Limits, verdict: &mut Verdict) {
         verdict.violations.push(Violation {
             kind: Kind::ToldLate,
             sentence: format!(
-                "{} (acquire {}, token {}) could rely on {:?} until {}, and {what} only at {}",
+                "{} (acquire {}, {}) could rely on {:?} until {}, and {what} only at {}",
                 acquire.client,
                 acquire.ask,
-                hold.token,
+                hold.token_name(),
                 acquire.lock,
                 seconds(hold.until),
                 seconds(at)

@@ -1,13 +1,13 @@
 //! Order of fencing tokens.
 
 use super::{Kind, Verdict, Violation, seconds};
-use crate::story::{Acquire, Hold, Span};
+use crate::story::{Acquire, Span};
 
 /// Demands that a grant's token is larger than those of all grants that were known before its acquire began.
 pub(super) fn check(lock: &str, acquires: &[&Acquire], verdict: &mut Verdict) {
-    let grants: Vec<(&Acquire, &Hold)> = acquires
+    let grants: Vec<(&Acquire, i64)> = acquires
         .iter()
-        .filter_map(|acquire| Some((*acquire, acquire.hold.as_ref()?)))
+        .filter_map(|acquire| Some((*acquire, acquire.hold.as_ref()?.token?)))
         .collect();
     // Both in real time: by the time of the grant, and by that of the request.
     let mut known = grants.clone();
@@ -15,28 +15,26 @@ pub(super) fn check(lock: &str, acquires: &[&Acquire], verdict: &mut Verdict) {
     let mut asked = grants;
     asked.sort_by_key(|(acquire, _)| acquire.asked);
     let mut known = known.into_iter().peekable();
-    let mut largest: Option<(&Acquire, &Hold)> = None;
-    for (acquire, hold) in asked {
+    let mut largest: Option<(&Acquire, i64)> = None;
+    for (acquire, token) in asked {
         while let Some(before) = known.next_if(|(before, _)| before.end.at() < acquire.asked) {
-            if largest.is_none_or(|(_, most)| before.1.token > most.token) {
+            if largest.is_none_or(|(_, most)| before.1 > most) {
                 largest = Some(before);
             }
         }
         let Some((before, most)) = largest else {
             continue;
         };
-        if hold.token <= most.token {
+        if token <= most {
             verdict.violations.push(Violation {
                 kind: Kind::Token,
                 sentence: format!(
-                    "{}'s acquire {} of {lock:?} was granted at {} with token {}, although {} had token {} at {}, before it \
+                    "{}'s acquire {} of {lock:?} was granted at {} with token {token}, although {} had token {most} at {}, before it \
                      began at {}",
                     acquire.client,
                     acquire.ask,
                     seconds(acquire.end.at()),
-                    hold.token,
                     before.client,
-                    most.token,
                     seconds(before.end.at()),
                     seconds(acquire.asked)
                 ),

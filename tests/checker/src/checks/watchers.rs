@@ -88,7 +88,7 @@ fn no_early_end(story: &Story, (watcher, seen): (&str, &[Seen]), verdict: &mut V
         .filter_map(|acquire| {
             let hold = acquire.hold.as_ref()?;
             match hold.end {
-                HoldEnd::Released(at) if hold.stood => Some(((&*acquire.lock, hold.token), at)),
+                HoldEnd::Released(at) if hold.stood => Some(((&*acquire.lock, hold.token?), at)),
                 _ => None,
             }
         })
