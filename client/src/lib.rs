@@ -199,6 +199,9 @@ pub mod simulation {
     pub use crate::session::simulated::{Acquire, Guard, Output, Session, StreamEnd};
 }
 
+#[doc(hidden)]
+pub mod planted;
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -29,10 +29,21 @@ use tokio_util::sync::CancellationToken;
 /// Exit code for a command line or configuration that makes no sense.
 const USAGE: u8 = 64;
 
+/// Variable that names the fault to plant.
+#[cfg(feature = "planted")]
+const PLANTED: &str = "LEASEHOLD_PLANTED";
+
 /// Number of tasks after which a thread looks for new events. On a busy machine, every new event waits for that.
 const LOOK_AROUND: u32 = 16;
 
 fn main() -> ExitCode {
+    #[cfg(feature = "planted")]
+    if let Err(name) = plant() {
+        complain(&format!(
+            "leasehold-server: there is no fault {name} to plant"
+        ));
+        return ExitCode::from(USAGE);
+    }
     let config = match from_command_line() {
         Ok(Action::Serve(config)) => *config,
         Ok(Action::Probe(config)) => return answer(probe(&config)),
@@ -68,6 +79,18 @@ fn main() -> ExitCode {
     }
 }
 
+/// Plants the fault that the environment names, if it names one. Returns its name as the error if there is no such fault.
+#[cfg(feature = "planted")]
+fn plant() -> Result<(), String> {
+    use leasehold_core::planted;
+    let Ok(name) = env::var(PLANTED) else {
+        return Ok(());
+    };
+    let fault = planted::Fault::named(&name).ok_or(name)?;
+    planted::plant(Some(fault));
+    Ok(())
+}
+
 /// Declares the masters of the store to be started for the first time, and returns what to tell the operator.
 fn bootstrap(config: &Config) -> anyhow::Result<String> {
     let set = MasterSet {
@@ -93,7 +116,16 @@ fn from_command_line() -> Result<Action, Vec<String>> {
 
 /// Returns what an operator should know of the environment although nothing is wrong.
 fn warnings() -> Vec<String> {
-    unknown_variables(env::vars_os().map(|(name, _)| name))
+    let names = env::vars_os().map(|(name, _)| name);
+    #[cfg(feature = "planted")]
+    let names = names.filter(|name| name != PLANTED);
+    let warnings = unknown_variables(names);
+    #[cfg(feature = "planted")]
+    let warnings = match env::var(PLANTED) {
+        Ok(fault) => [vec![format!("the fault {fault} is PLANTED: this coordinator breaks its promises, for tests alone")], warnings].concat(),
+        Err(_) => warnings,
+    };
+    warnings
 }
 
 /// Returns the runtime of the coordinator's tasks.

@@ -44,6 +44,18 @@ fn main() -> ExitCode {
         command::guardian();
         return ExitCode::SUCCESS;
     }
+    #[cfg(feature = "planted")]
+    match leasehold_client::planted::plant_from_environment() {
+        Ok(Some(fault)) => say::say(format_args!(
+            "the fault {} is PLANTED, for tests alone",
+            fault.name()
+        )),
+        Ok(None) => {}
+        Err(name) => {
+            say::say(format_args!("there is no fault {name} to plant"));
+            return Exit::USAGE.into();
+        }
+    }
     let args = match Args::read() {
         Ok(args) => args,
         Err(error) => {

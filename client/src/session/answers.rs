@@ -16,6 +16,7 @@ use crate::{
     clock::Moment,
     error::{AcquireError, Failure, FailureKind, HoldFailure},
     lease::{FencingToken, Lease, LostReason},
+    planted::{Fault, is_planted},
     proto::{
         FromWire, duration,
         v1::{self, session_response::Response},
@@ -126,7 +127,7 @@ impl<A, H> Machine<A, H> {
         let acked = self
             .stream
             .as_ref()
-            .and_then(|stream| stream.heartbeats.sent_at(granted.acked_heartbeat));
+            .and_then(|stream| stream.heartbeats.answered(now, granted.acked_heartbeat));
         let deadline = |sent_at: Moment| {
             let valid_for = duration(granted.valid_for).unwrap_or_default();
             Some((sent_at, sent_at.after(valid_for)))
@@ -232,7 +233,7 @@ impl<A, H> Machine<A, H> {
         let Some(stream) = &mut self.stream else {
             return;
         };
-        let Some(deadline) = stream.deadline(ack.acked_heartbeat, ack.valid_for) else {
+        let Some(deadline) = stream.deadline(now, ack.acked_heartbeat, ack.valid_for) else {
             tracing::debug!("an answer to a heartbeat that was never sent, or long ago");
             return;
         };
@@ -253,6 +254,9 @@ impl<A, H> Machine<A, H> {
 
     fn lost(&mut self, now: Moment, lost: v1::SessionLost) {
         for lock in lost.locks {
+            if is_planted(Fault::LossIgnored) {
+                continue;
+            }
             let reason = LostReason::from_wire(lock.reason);
             tracing::warn!(
                 lock = lock.name,

@@ -2,7 +2,10 @@
 
 use std::collections::VecDeque;
 
-use crate::clock::Moment;
+use crate::{
+    clock::Moment,
+    planted::{Fault, is_planted},
+};
 
 /// Number of heartbeats remembered. Answers about older ones extend nothing; at one every third of a TTL this is far more than
 /// a lease can last.
@@ -42,6 +45,13 @@ impl Heartbeats {
             self.first += 1;
         }
         self.first + self.sent_at.len() as u64 - 1
+    }
+
+    /// Returns the time from which the answer to this heartbeat counts that came now: that of its sending.
+    pub(super) fn answered(&self, now: Moment, sequence: u64) -> Option<Moment> {
+        let sent_at = self.sent_at(sequence)?;
+        let is_wrong = is_planted(Fault::DeadlineFromReceipt);
+        Some(if is_wrong { now } else { sent_at })
     }
 
     /// Returns when this heartbeat was sent; none if it never was, or too long ago to matter.

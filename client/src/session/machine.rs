@@ -19,6 +19,7 @@ use crate::{
     clock::Moment,
     error::{AcquireError, ConnectError, Failure},
     lease::LostReason,
+    planted::{Fault, is_planted},
     proto::{duration, v1},
 };
 
@@ -239,6 +240,7 @@ impl<A, H> Machine<A, H> {
             let until = now.after(grace);
             self.resume_until = Some(until);
             match end {
+                StreamEnd::Left if is_planted(Fault::BreakIgnored) => {}
                 StreamEnd::Left => self.holds.suspend(now, Some(until)),
                 StreamEnd::Disowned => self.holds.suspend(now, None),
                 StreamEnd::Stopped => self.stopped_until = Some(until.max(now.after(PLACES_KEPT))),

@@ -355,13 +355,15 @@ impl Stream {
         earlier(Some(opened.next_heartbeat), Some(silence))
     }
 
-    /// Returns the deadline of a lock that is valid for this long since that heartbeat was sent; none if it never was.
+    /// Returns the deadline of a lock that is valid for this long since that heartbeat was sent, as the answer that came now says;
+    /// none if it never was.
     pub(super) fn deadline(
         &self,
+        now: Moment,
         acked_heartbeat: u64,
         valid_for: Option<prost_types::Duration>,
     ) -> Option<Moment> {
-        let sent_at = self.heartbeats.sent_at(acked_heartbeat)?;
+        let sent_at = self.heartbeats.answered(now, acked_heartbeat)?;
         Some(sent_at.after(duration(valid_for).unwrap_or_default()))
     }
 }

@@ -10,6 +10,7 @@ use crate::{
     id::{Actor, CoordinatorId, FencingToken, OwnerId, Predecessors, SessionId},
     mode::{Limit, Mode, Taken},
     name::{ClientName, Value},
+    planted::{Fault, is_planted},
     time::StoreTime,
     view::{HoldEdge, HoldView},
 };
@@ -217,8 +218,17 @@ impl Holders {
     pub(crate) fn remove(&mut self, owner: &OwnerId) -> Option<Hold> {
         let hold = self.holds.remove(owner)?;
         self.ends.remove(&(hold.ends_at, hold.owner, false));
-        self.permits -= u64::from(hold.mode.permits());
+        self.give_back(hold.mode.permits());
         Some(hold)
+    }
+
+    fn give_back(&mut self, permits: u32) {
+        let permits = u64::from(permits);
+        if is_planted(Fault::PermitsTwice) {
+            self.permits = self.permits.saturating_sub(2 * permits);
+        } else {
+            self.permits -= permits;
+        }
     }
 
     /// Leaves a hold no more than these permits. Returns how many it had on top; `None` if there is no such hold of permits.
@@ -230,7 +240,7 @@ impl Holders {
         let kept = held.reduced_to(permits);
         let by = held.number() - kept.number();
         hold.mode = Mode::Semaphore(kept);
-        self.permits -= u64::from(by);
+        self.give_back(by);
         Some(by)
     }
 
@@ -262,7 +272,7 @@ impl Holders {
     fn remove_ghost(&mut self, owner: &OwnerId) {
         if let Some(ghost) = self.ghosts.remove(owner) {
             self.ends.remove(&(ghost.ends_at, *owner, true));
-            self.permits -= u64::from(ghost.mode.permits());
+            self.give_back(ghost.mode.permits());
         }
     }
 

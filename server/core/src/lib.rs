@@ -10,6 +10,7 @@
 //!   that somebody waits for: machines without I/O, which the server drives. So are [`deadlock::detector::Detector`],
 //!   [`cleanup::Cleanups`] (the releases that nobody waits for) and [`session::Call`] (the acquire of a unary call).
 //! - [`ended::EndedSessions`] has the marks of the sessions that operators have ended.
+//! - [`planted`]: faults that tests plant, none of which is in an ordinary build.
 //! - [`watch::Mirror`] makes what happens to locks, as the store tells it, into events for whoever watches.
 //! - The other modules hold the types that carry the bounds: they are parsed once at the edge and trusted inside.
 
@@ -25,6 +26,7 @@ pub mod lease;
 pub mod lock;
 pub mod mode;
 pub mod name;
+pub mod planted;
 pub mod queue;
 mod ranks;
 mod replaced;

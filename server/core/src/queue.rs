@@ -9,6 +9,7 @@ use crate::{
     command::{Acquire, DEAD_AFTER, PLACES_KEPT},
     id::{CoordinatorId, OwnerId, Predecessors, WaiterNumber},
     mode::Limit,
+    planted::{Fault, is_planted},
     ranks::Ranks,
     time::StoreTime,
 };
@@ -229,9 +230,14 @@ impl Queue {
 
     /// Returns the first waiter whose coordinator lives. Waiters of a dead one are skipped but keep their places.
     pub fn next(&self, now: StoreTime) -> Option<&Waiter> {
-        self.lines
-            .values()
-            .filter(|line| line.lives(now))
+        let living = || self.lines.values().filter(|line| line.lives(now));
+        if is_planted(Fault::LastFirst) {
+            let last = living().filter_map(|line| line.by_place.last_key_value());
+            return last
+                .max_by_key(|(place, _)| **place)
+                .map(|(_, waiter)| waiter);
+        }
+        living()
             .filter_map(|line| line.by_place.first_key_value())
             .min_by_key(|(place, _)| **place)
             .map(|(_, waiter)| waiter)

@@ -27,6 +27,7 @@ use crate::{
     failure::StoreError,
     id::{FencingToken, OwnerId},
     name::LockName,
+    planted::{Fault, is_planted},
     session::{CommandId, RegistryEvent, TrackedWait},
     time::Moment,
 };
@@ -192,9 +193,15 @@ impl ContendedNames {
                 permits,
                 of_session,
             } => {
+                if is_planted(Fault::WakeUpDropped) {
+                    return;
+                }
                 // A message that comes late or twice tells of a waiter that has been seen to.
                 if context.owners.waits(&owner) {
                     match self.waiter(&name, &owner) {
+                        Some(_) if is_planted(Fault::ConfirmationSkipped) => {
+                            self.granted(&name, owner, (token, permits), context.now);
+                        }
                         Some(acquire) => self.confirm(name, acquire, (token, permits), None),
                         None => {
                             self.early.insert(owner, (token, permits));

@@ -13,6 +13,7 @@ use crate::{
     id::{FencingToken, OwnerId, WaiterNumber},
     mode::Mode,
     name::Value,
+    planted::{Fault, is_planted},
     replaced::Void,
     watch::Change,
 };
@@ -70,6 +71,7 @@ impl LockState {
         owner: &OwnerId,
         end: End,
     ) -> (Reply, HandedOn) {
+        let owner = &self.planted_owner(*owner);
         let waiter = self.queue.remove(owner);
         let waited = waiter.is_some();
         if let Some(waiter) = waiter {
@@ -77,8 +79,13 @@ impl LockState {
         }
         let hold = self.holders.remove(owner);
         let held = hold.is_some();
-        let closes = |hold: &Hold| end == End::Unclean && !hold.delay().is_zero();
-        if let Some(hold) = &hold {
+        let closes = |hold: &Hold| {
+            let is_unclean = end == End::Unclean && !is_planted(Fault::LockDelayIgnored);
+            is_unclean && !hold.delay().is_zero()
+        };
+        if let Some(hold) = &hold
+            && !is_planted(Fault::WatcherMissesEnd)
+        {
             step.tell(|| Change::Released {
                 hold: Some(over(hold)),
                 closed_for: closes(hold).then(|| hold.delay()),
@@ -100,6 +107,14 @@ impl LockState {
             closed_for: closing.map(|hold| hold.delay()),
         };
         (reply, handed_on)
+    }
+
+    /// Returns the owner id whose hold a release ends: its own, unless a fault is planted.
+    fn planted_owner(&self, owner: OwnerId) -> OwnerId {
+        let is_wrong = is_planted(Fault::ReleaseByAnyone)
+            || is_planted(Fault::ResumeKeepsOwner) && self.replaced.contains(&owner);
+        let hold = self.holders.exclusive().filter(|_| is_wrong);
+        hold.map_or(owner, |hold| hold.owner)
     }
 
     pub(super) fn refresh(

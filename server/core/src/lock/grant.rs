@@ -11,6 +11,7 @@ use crate::{
     hold::Hold,
     id::{CoordinatorId, FencingToken, Predecessors},
     mode::{Limit, Mode, Taken},
+    planted::{Fault, is_planted},
     queue::Waiter,
     watch::Change,
 };
@@ -115,8 +116,13 @@ impl LockState {
 
     pub(super) fn mint(&mut self, step: &Step<'_>) -> FencingToken {
         let last = self.token.map_or(0, |record| record.last.get());
-        let floor = step.caller.floor_at(step.now).get();
-        let token = FencingToken::new((last + 1).max(step.now.as_micros()).max(floor));
+        let floor = match is_planted(Fault::FloorIgnored) {
+            true => 0,
+            false => step.caller.floor_at(step.now).get(),
+        };
+        let next = (last + 1).max(step.now.as_micros()).max(floor);
+        let stays = is_planted(Fault::TokenStays) && last > 0;
+        let token = FencingToken::new(if stays { last } else { next });
         self.token = Some(TokenRecord {
             last: token,
             forget_at: step.caller.remembers_until(token, step.now),

@@ -20,6 +20,7 @@ use crate::{
     failure::StoreError,
     id::{Actor, FencingToken, OwnerId, SessionId},
     name::{ClientName, LockName, Value},
+    planted::{Fault, is_planted},
     time::Moment,
     view::HolderView,
 };
@@ -340,7 +341,9 @@ impl Acquire {
                 return self.settle(AcquireOutcome::Refused(refused), step);
             }
             Err(CommandFailure::Store(error)) => {
-                if matches!(error, StoreError::Unavailable { .. }) {
+                if matches!(error, StoreError::Unavailable { .. })
+                    || is_planted(Fault::UnansweredForgotten)
+                {
                     step.effects.register(claim.owner, Interest::Forgotten);
                 } else {
                     // It may have acted half-way, also if the store refused it.

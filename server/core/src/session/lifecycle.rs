@@ -11,6 +11,7 @@ use super::{
 use crate::{
     command::{End, Loss},
     id::OwnerId,
+    planted::{Fault, is_planted},
     session::Resumed,
 };
 
@@ -138,7 +139,7 @@ impl Session {
 
     /// Leaves what the client may still believe in until that has passed.
     fn linger(&mut self, may_believe: bool, context: &mut Context<'_>) {
-        if !may_believe {
+        if !may_believe || is_planted(Fault::CutEndsAtOnce) {
             return self.terminate(context);
         }
         self.effects.push(Output::Detached);

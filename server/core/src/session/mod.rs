@@ -75,6 +75,7 @@ use crate::{
     lease::Lease,
     mode::Mode,
     name::{ClientName, LockName},
+    planted::{Fault, is_planted},
     time::Moment,
 };
 
@@ -433,7 +434,7 @@ impl Session {
         if refused.is_some() {
             self.effects.push(Output::EndStream(refused));
         }
-        self.end(true, context);
+        self.end(!is_planted(Fault::DrainReleases), context);
     }
 
     /// Ends it: what it has is released in the background, or (`is_left`) stays in the store until it expires.

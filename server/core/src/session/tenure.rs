@@ -18,6 +18,7 @@ use crate::{
     lease::Lease,
     mode::Mode,
     name::{LockName, Value},
+    planted::{Fault, is_planted},
     time::Moment,
 };
 
@@ -347,7 +348,11 @@ impl Tenure {
             Ok(stamped) => match stamped.executed.reply {
                 Reply::Lost(loss) => Renewed::Lost(owner, loss),
                 _ => {
-                    self.holds.renewed(&owner, stamped.sent_at, effects);
+                    let from = match is_planted(Fault::RenewalFromReply) {
+                        true => now,
+                        false => stamped.sent_at,
+                    };
+                    self.holds.renewed(&owner, from, effects);
                     Renewed::Yes
                 }
             },
@@ -411,10 +416,17 @@ impl Tenure {
     fn lose(&mut self, lost: Vec<(OwnerId, Loss)>, now: Moment, effects: &mut Effects) {
         let mut locks = Vec::with_capacity(lost.len());
         for (owner, loss) in lost {
+            let why = LostWhy::Store(loss);
+            if is_planted(Fault::RenewalAfterLoss)
+                && let Some(hold) = self.holds.get(&owner)
+            {
+                let name = hold.name().clone();
+                locks.push(LostLock { name, owner, why });
+                continue;
+            }
             let Some(hold) = self.unhold(&owner, effects) else {
                 continue;
             };
-            let why = LostWhy::Store(loss);
             effects.note(Note::Lost(why));
             let name = hold.name().clone();
             locks.push(LostLock { name, owner, why });

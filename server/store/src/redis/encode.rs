@@ -86,6 +86,8 @@ impl LockScript {
             channels.in_lua(),
             SCRIPT.join("\n")
         );
+        #[cfg(feature = "planted")]
+        let text = super::planted::plant(text);
         Self {
             hash: Script::new(&text).get_hash().to_owned(),
             text: text.into(),

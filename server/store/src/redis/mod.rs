@@ -37,6 +37,8 @@ mod lanes;
 mod listening;
 mod pending;
 mod place;
+#[cfg(feature = "planted")]
+mod planted;
 mod replies;
 mod reroute;
 mod sentinel;
