@@ -52,15 +52,21 @@ suite-%:
 soak-%:
 	SOAK=$(SOAK) $(CARGO) test --locked --workspace --test $* -- soak::
 
-TORTURE = $(or $(CARGO_TARGET_DIR),target)/debug/torture $(if $(SEED),--seed $(SEED))
+# A planted fault is in programs of its own, so that nobody runs them by mistake.
+PLANTED ?=
+TORTURE_TARGET = $(or $(CARGO_TARGET_DIR),target)$(if $(PLANTED),/planted)
+TORTURE_FEATURES = $(if $(PLANTED),leasehold-server/planted$(comma)leasehold-torture/planted)
+TORTURE = $(if $(PLANTED),LEASEHOLD_TEST_FEATURES=$(TORTURE_FEATURES)) $(TORTURE_TARGET)/debug/torture $(if $(SEED),--seed $(SEED)) $(if $(PLANTED),--planted $(PLANTED))
+TORTURE_BUILD = $(CARGO) build --locked --workspace --bins $(if $(PLANTED),--target-dir $(TORTURE_TARGET) --features $(TORTURE_FEATURES))
+comma := ,
 # A store that is not asked for is one Redis server.
-torture: setup ## Kill, stop, cut and fail over real processes, and check what all of them believed; MINUTES=10 SEED=n STORE=memory|single|sentinel|cluster|quorum
-	$(CARGO) build --locked --workspace --bins
+torture: setup ## Kill, stop, cut and fail over real processes, and check what all of them believed; MINUTES=10 SEED=n STORE=memory|single|sentinel|cluster|quorum; PLANTED=fault shows that it finds one
+	$(TORTURE_BUILD)
 	$(TORTURE) --minutes $(or $(MINUTES),10) --store $(if $(filter memory:,$(STORE)),single,$(STORE))
 
 # Most of the time is waiting: two stores have room beside each other on two cores.
 torture-all: setup ## Do that with a store of each kind, two at a time; MINUTES=2 SEED=n; a line of counts each
-	$(CARGO) build --locked --workspace --bins
+	$(TORTURE_BUILD)
 	@$(MAKE) --no-print-directory --keep-going --jobs=2 --output-sync=target $(addprefix torture-,cluster sentinel quorum single memory)
 
 torture-%:

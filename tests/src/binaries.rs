@@ -2,6 +2,9 @@
 
 use std::{env, path::PathBuf, process::Command, sync::OnceLock};
 
+/// Variable with the features with which the programs are built, separated by commas: those of this program.
+const FEATURES: &str = "LEASEHOLD_TEST_FEATURES";
+
 /// Returns the path of a program of this workspace, built with the profile of this test and never stale: `leasehold-server`,
 /// `leasehold` or a helper of this package.
 ///
@@ -84,6 +87,9 @@ fn build(what: &[&str]) -> PathBuf {
         .args(["--profile", profile])
         .arg("--target-dir")
         .arg(target);
+    if let Some(features) = env::var_os(FEATURES) {
+        cargo.arg("--features").arg(features);
+    }
     // What cargo sets for the test itself would make build scripts run again, here and at the next build outside.
     for (name, _) in env::vars_os() {
         let Some(name) = name.to_str() else { continue };

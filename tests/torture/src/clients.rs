@@ -13,7 +13,7 @@ use rand::{Rng, rngs::StdRng};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use crate::{TTL, coordinators::Coordinators, record::Record};
+use crate::{TTL, coordinators::Coordinators, planted, record::Record};
 
 /// Client processes at a time: on the Rust client, on the generated stubs alone, and hand-written lockers beside them.
 const CLIENTS: [(Kind, usize); 3] = [(Kind::Rust, 5), (Kind::Stub, 2), (Kind::Locker, 1)];
@@ -28,6 +28,8 @@ pub(crate) struct Clients {
     store: &'static str,
     /// Servers of the hand-written lockers.
     servers: Vec<String>,
+    /// Fault that is planted in them.
+    planted: Option<String>,
     record: Arc<Record>,
     random: StdRng,
     started: u32,
@@ -77,6 +79,7 @@ impl Clients {
         registers: SocketAddr,
         store: &'static str,
         servers: Vec<String>,
+        planted: Option<String>,
         record: Arc<Record>,
         random: StdRng,
     ) -> Self {
@@ -84,6 +87,7 @@ impl Clients {
             registers,
             store,
             servers,
+            planted,
             record,
             random,
             started: 0,
@@ -129,6 +133,9 @@ impl Clients {
         let seed: u64 = self.random.random();
         let mut command = Command::new(binaries::path(kind.program()));
         let history = self.record.path(&name);
+        if let Some(fault) = &self.planted {
+            command.env(planted::VARIABLE, fault);
+        }
         command
             .arg(&name)
             .arg(endpoints.join(","))

@@ -4,7 +4,7 @@ use std::{fs::OpenOptions, io::Write, sync::Arc, time::Duration};
 
 use leasehold_tests::{Coordinator, CoordinatorProcess, ports::free_port};
 
-use crate::{TTL, record::Record, store::Store};
+use crate::{TTL, planted, record::Record, store::Store};
 
 /// Time that a coordinator gives its clients to leave.
 const DRAIN: Duration = Duration::from_secs(3);
@@ -15,6 +15,8 @@ const ENDED: Duration = Duration::from_secs(30);
 pub(crate) struct Coordinators {
     all: Vec<Seat>,
     record: Arc<Record>,
+    /// Fault that is planted in them.
+    planted: Option<String>,
     /// Coordinators that panicked.
     panics: usize,
 }
@@ -27,12 +29,16 @@ struct Seat {
 
 impl Coordinators {
     /// Starts as many as the store's topology allows.
-    pub(crate) async fn start(store: &mut Store, record: Arc<Record>) -> Self {
+    pub(crate) async fn start(
+        store: &mut Store,
+        planted: Option<String>,
+        record: Arc<Record>,
+    ) -> Self {
         let mut all = Vec::new();
         for number in 0..store.coordinators() {
             let url = store.url(number).await;
             let listen = format!("127.0.0.1:{}", free_port());
-            let process = tokio::task::block_in_place(|| start(&url, &listen));
+            let process = tokio::task::block_in_place(|| start(&url, &listen, planted.as_deref()));
             all.push(Seat {
                 url,
                 listen,
@@ -42,6 +48,7 @@ impl Coordinators {
         Self {
             all,
             record,
+            planted,
             panics: 0,
         }
     }
@@ -76,7 +83,8 @@ impl Coordinators {
     pub(crate) fn start_again(&mut self, number: usize) {
         self.keep_log(number);
         let seat = &mut self.all[number];
-        seat.process = tokio::task::block_in_place(|| start(&seat.url, &seat.listen));
+        seat.process =
+            tokio::task::block_in_place(|| start(&seat.url, &seat.listen, self.planted.as_deref()));
     }
 
     /// Keeps all logs beside the history, and returns how many coordinators panicked.
@@ -98,13 +106,17 @@ impl Coordinators {
     }
 }
 
-fn start(url: &str, listen: &str) -> CoordinatorProcess {
+fn start(url: &str, listen: &str, fault: Option<&str>) -> CoordinatorProcess {
     let drain = format!("{}ms", DRAIN.as_millis());
     let (ttl, most) = (
         format!("{}s", TTL.as_secs()),
         format!("{}s", TTL.as_secs() + 1),
     );
-    Coordinator::process()
+    let mut options = Coordinator::process();
+    if let Some(fault) = fault {
+        options = options.environment(planted::VARIABLE, fault);
+    }
+    options
         .store(url)
         .arguments(["--listen", listen, "--drain-timeout", &drain])
         .arguments(["--default-ttl", &ttl, "--max-ttl", &most])

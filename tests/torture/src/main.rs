@@ -1,8 +1,9 @@
 //! Program `torture`: runs coordinators, a store and clients, does faults to them by a seed, and has the history checked.
 //!
-//! `torture [--minutes M] [--seed S] [--store memory|single|sentinel|cluster|quorum] [--directory DIR] [--brief]`. It exits with the
-//! checker's status, 1 if there is a violation, and with 1 if a process panicked or the run was broken off: because a part of this
+//! `torture [--minutes M] [--seed S] [--store memory|single|sentinel|cluster|quorum] [--directory DIR] [--brief]
+//! [--planted FAULT]`. It exits with the checker's status, 1 if there is a violation, and with 1 if a process panicked or the run was broken off: because a part of this
 //! program panicked, took too long, or was interrupted. The checker checks the history in any case. `--brief` prints one line.
+//! With a planted fault it exits with 0 exactly if the checker finds it.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -14,6 +15,7 @@
 mod clients;
 mod coordinators;
 mod faults;
+mod planted;
 mod record;
 mod registers;
 mod store;
@@ -38,6 +40,7 @@ use tokio::time::{Instant, sleep, timeout};
 use self::{
     clients::Clients,
     coordinators::Coordinators,
+    planted::Planted,
     record::Record,
     registers::Registers,
     store::{Store, Topology},
@@ -58,6 +61,7 @@ struct Arguments {
     topology: Topology,
     directory: Option<PathBuf>,
     brief: bool,
+    planted: Option<String>,
 }
 
 fn arguments() -> anyhow::Result<Arguments> {
@@ -67,6 +71,7 @@ fn arguments() -> anyhow::Result<Arguments> {
         topology: Topology::Single,
         directory: None,
         brief: false,
+        planted: None,
     };
     let mut arguments = std::env::args().skip(1);
     while let Some(name) = arguments.next() {
@@ -80,6 +85,7 @@ fn arguments() -> anyhow::Result<Arguments> {
             "--minutes" => parsed.minutes = value.parse().context("MINUTES is a number")?,
             "--seed" => parsed.seed = value.parse().context("SEED is a number")?,
             "--store" => parsed.topology = Topology::named(&value)?,
+            "--planted" => parsed.planted = Some(value),
             "--directory" => parsed.directory = Some(value.into()),
             _ => bail!("there is no option {name}"),
         }
@@ -90,8 +96,13 @@ fn arguments() -> anyhow::Result<Arguments> {
 fn main() -> anyhow::Result<ExitCode> {
     let arguments = arguments()?;
     let (seed, topology) = (arguments.seed, arguments.topology);
+    let planted = arguments.planted.as_deref().map(Planted::named);
+    let planted = planted.transpose()?.unwrap_or_default();
     let directory = arguments.directory.unwrap_or_else(|| {
-        let name = format!("{}-{seed}", topology.name());
+        let mut name = format!("{}-{seed}", topology.name());
+        if let Some(fault) = &arguments.planted {
+            name = format!("{name}-{fault}");
+        }
         binaries::target_directory().join("torture").join(name)
     });
     // Of an earlier run with the same seed.
@@ -121,7 +132,7 @@ fn main() -> anyhow::Result<ExitCode> {
         .enable_all()
         .build()?;
     let time = Duration::from_secs_f64(arguments.minutes * 60.0);
-    let failures = runtime.block_on(guard(time, seed, topology, &record));
+    let failures = runtime.block_on(guard(time, seed, topology, planted, &record));
     runtime.shutdown_timeout(BROKEN_OFF);
     let mut checker = Command::new(binaries::path("leasehold-checker"));
     checker.arg(&directory);
@@ -136,6 +147,12 @@ fn main() -> anyhow::Result<ExitCode> {
     let status = checker.status().context("failed to run the checker")?;
     for failure in &failures {
         println!("FAILED: {failure}");
+    }
+    if let Some(fault) = &arguments.planted {
+        let is_found = status.code() == Some(1);
+        let word = if is_found { "was" } else { "WAS NOT" };
+        println!("the planted fault {fault} {word} found");
+        return Ok(ExitCode::from(u8::from(!is_found)));
     }
     if !failures.is_empty() {
         return Ok(ExitCode::FAILURE);
@@ -160,8 +177,15 @@ fn break_off_at_panics(record: &Arc<Record>) {
 }
 
 /// Runs until the end, or until the run is broken off, and returns what failed.
-async fn guard(time: Duration, seed: u64, topology: Topology, record: &Arc<Record>) -> Vec<String> {
-    let mut run = tokio::spawn(run_for(time, seed, topology, Arc::clone(record)));
+async fn guard(
+    time: Duration,
+    seed: u64,
+    topology: Topology,
+    planted: Planted,
+    record: &Arc<Record>,
+) -> Vec<String> {
+    let run = run_for(time, seed, topology, planted, Arc::clone(record));
+    let mut run = tokio::spawn(run);
     tokio::select! {
         biased;
         () = record.until_broken_off() => {}
@@ -185,13 +209,15 @@ async fn run_for(
     time: Duration,
     seed: u64,
     topology: Topology,
+    planted: Planted,
     record: Arc<Record>,
 ) -> Vec<String> {
     let record = &record;
     let mut random = StdRng::seed_from_u64(seed);
     let registers = Registers::start(Arc::clone(record)).await;
     let mut store = Store::start(topology).await;
-    let mut coordinators = Coordinators::start(&mut store, Arc::clone(record)).await;
+    let mut coordinators =
+        Coordinators::start(&mut store, planted.in_coordinators, Arc::clone(record)).await;
     let watching = match topology {
         // Its masters agree on no order of events.
         Topology::Quorum => None,
@@ -202,6 +228,7 @@ async fn run_for(
         registers.address(),
         topology.name(),
         store.for_lockers(),
+        planted.in_clients,
         Arc::clone(record),
         StdRng::seed_from_u64(random.random()),
     )

@@ -33,6 +33,10 @@ struct World {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> anyhow::Result<()> {
+    #[cfg(feature = "planted")]
+    if let Err(name) = leasehold_client::planted::plant_from_environment() {
+        anyhow::bail!("there is no fault {name} to plant");
+    }
     let arguments = Arguments::read()?;
     let worker = arguments.worker;
     let mut random = StdRng::seed_from_u64(arguments.seed);
