@@ -7,7 +7,7 @@ TOOLS := target/tools
 BUF := $(TOOLS)/node_modules/.bin/buf
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test soak torture torture-all bench bench-quick demo demo-scheduler lint fmt clippy doc buf deny ops portable portable-foreign deb proto-baseline setup tools
+.PHONY: help run build test soak torture torture-all fuzz bench bench-quick demo demo-scheduler lint fmt clippy doc buf deny ops portable portable-foreign deb proto-baseline setup tools
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -71,6 +71,9 @@ torture-all: setup ## Do that with a store of each kind, two at a time; MINUTES=
 
 torture-%:
 	@$(TORTURE) --minutes $(or $(MINUTES),2) --store $* --brief
+
+fuzz: ## Feed every reader and machine with what coverage finds new, SECONDS each; SECONDS=60 TARGET=session|resume|wire|config|jwt|redis_reply
+	@tests/fuzz/run SECONDS=$(or $(SECONDS),60) $(if $(TARGET),TARGET=$(TARGET))
 
 bench: setup ## Measure beside etcd, rslock and what gRPC and Redis allow, and write docs/benchmarks.md (minutes, on a quiet machine)
 	@tests/peers/setup

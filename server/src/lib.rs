@@ -47,6 +47,16 @@ pub mod telemetry;
 pub mod tls;
 pub mod watch;
 
+/// Readers of files and tokens by themselves, for the fuzz targets in `tests/fuzz`. No part of the API.
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing {
+    pub use crate::{
+        access::fuzzing::Verifier,
+        config::fuzzing::{read_file, read_url},
+    };
+}
+
 pub use config::Config;
 pub use follow::Reload;
 pub use liveness::Liveness;

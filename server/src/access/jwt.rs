@@ -88,6 +88,17 @@ impl Jwt {
     ) -> Result<Self, String> {
         let text = std::fs::read_to_string(path)
             .map_err(|error| unreadable("jwt-keys", path, None, error))?;
+        Self::parse(&text, issuer, audience, claim)
+            .map_err(|(line, message)| unreadable("jwt-keys", path, line, message))
+    }
+
+    /// Reads the keys from the text of a file. An error has the line, if it is in one.
+    pub(super) fn parse(
+        text: &str,
+        issuer: &str,
+        audience: &str,
+        claim: &str,
+    ) -> Result<Self, (Option<usize>, String)> {
         let mut jwt = Self {
             keys: Vec::new(),
             issuer: issuer.to_owned(),
@@ -95,12 +106,11 @@ impl Jwt {
             claim: claim.to_owned(),
             remembered: Arc::default(),
         };
-        let keys = if text.trim_start().starts_with('{') {
-            jwt.key_set(&text)
+        jwt.keys = if text.trim_start().starts_with('{') {
+            jwt.key_set(text)?
         } else {
-            jwt.pem(&text).map(|key| vec![key])
+            vec![jwt.pem(text)?]
         };
-        jwt.keys = keys.map_err(|(line, message)| unreadable("jwt-keys", path, line, message))?;
         Ok(jwt)
     }
 

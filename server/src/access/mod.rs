@@ -11,6 +11,8 @@
 
 mod caller;
 mod certificate;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 mod identity;
 mod jwt;
 mod keeper;

@@ -58,6 +58,19 @@ impl Policy {
         })
     }
 
+    /// Returns a policy that admits these tokens alone.
+    #[cfg(feature = "fuzzing")]
+    pub(super) fn of_tokens(rules: Rules, tokens: Tokens, jwt: Jwt) -> Self {
+        Self {
+            asks: true,
+            rules,
+            tokens: Some(tokens),
+            jwt: Some(jwt),
+            number: 1,
+            ..Self::default()
+        }
+    }
+
     /// Returns the files that a configuration names for identities.
     pub(super) fn files(config: &Config) -> Vec<PathBuf> {
         let files = [&config.token_file, &config.jwt_keys];
@@ -135,7 +148,7 @@ impl Policy {
         })
     }
 
-    fn bearer(
+    pub(super) fn bearer(
         &self,
         token: &str,
         now: SystemTime,

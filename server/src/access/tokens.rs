@@ -77,7 +77,7 @@ impl Tokens {
             .map_err(|(line, message)| unreadable("token-file", path, Some(line), message))
     }
 
-    fn parse(text: &str) -> Result<Self, (usize, String)> {
+    pub(super) fn parse(text: &str) -> Result<Self, (usize, String)> {
         let mut entries: Vec<Entry> = Vec::new();
         for (line, number) in text.lines().zip(1..) {
             let line = line.trim();

@@ -17,6 +17,8 @@ mod cli;
 mod draft;
 mod environment;
 mod file;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 mod origin;
 mod permissions;
 mod print;

@@ -20,6 +20,16 @@ pub mod redis;
 mod store;
 mod watched_files;
 
+/// Readers of what Redis replies and publishes, for the fuzz targets in `tests/fuzz`. No part of the API.
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing {
+    pub use crate::{
+        quorum::fuzzing::{read_record, read_reply as read_reply_of_quorum},
+        redis::fuzzing::{read_cluster, read_published, read_reply},
+    };
+}
+
 pub use crate::redis::{
     status::LinkStatus as Status,
     url::{StoreUrlError, TlsFiles},

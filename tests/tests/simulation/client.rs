@@ -27,7 +27,7 @@ pub(crate) struct Stream {
     pub(crate) client: usize,
     pub(crate) coordinator: usize,
     /// The client's number of it.
-    number: u64,
+    pub(crate) number: u64,
     pub(crate) up: Pipe<Up>,
     pub(crate) down: Pipe<Result<Vec<u8>, ClientEnd>>,
     /// Its client hears nothing of it any more.

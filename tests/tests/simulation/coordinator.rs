@@ -16,14 +16,14 @@ use leasehold_core::{
     lease::Lease,
     name::LockName,
     session::{
-        Closer, Config, Context, Input, Phase, RegistryEvent, RequestId, Resumed, Session,
+        Closer, Config, Context, Input, Phase, RegistryEvent, Request, RequestId, Resumed, Session,
         StreamEnd,
     },
 };
 use leasehold_proto::v1::{SessionOpen, SessionRequest, session_request::Request as Asked};
 use leasehold_server::{
     access::rules::Granted,
-    convert::{self, FieldBounds, Resumptions, session::Surroundings},
+    convert::{self, FieldBounds, Resumptions, session::Surroundings, stream::Kind},
     coordinator::{
         ends::{Endable, Ends},
         inbox::{Inbox, InboxEvent},
@@ -276,7 +276,8 @@ impl World {
             return Ok(());
         }
         let Some(Asked::Open(mut open)) = request.request else {
-            panic!("the first message is no `open`");
+            let refusal = Refusal::new(Reason::NotOpen, "the first message is no `open`");
+            return Err(self.wrong(refusal));
         };
         let sessions = &mut self.coordinators[number].sessions;
         let served = sessions
@@ -293,6 +294,7 @@ impl World {
         }
         let ttl = convert::ttl("open.ttl", open.ttl, &BOUNDS)?;
         let grace = convert::disconnect_grace("grace", open.disconnect_grace, ttl)?;
+        let client_name = convert::client_name("name", &open.client_name)?;
         let (resume, denied) = std::mem::take(&mut opening.resume).finish(|_| true);
         self.opened += 1;
         let id = SessionId::from_bytes(u128::from(self.opened).to_be_bytes());
@@ -309,20 +311,23 @@ impl World {
         served.client.clone_from(&open.client_name);
         served.endable = Some(coordinator.ends.add(id, &served.inbox));
         served.succeeds.insert(id);
-        for resumption in &resume {
+        for (at, resumption) in resume.iter().enumerate() {
             coordinator.known.insert(resumption.next);
             let inbox = Arc::clone(&served.inbox);
-            assert!(
-                coordinator.registry.claim(resumption.next, inbox),
-                "an owner id was used before"
-            );
+            if !coordinator.registry.claim(resumption.next, inbox) {
+                for claimed in &resume[..at] {
+                    coordinator.registry.forget(&claimed.next);
+                }
+                let refusal = Refusal::field("open.resume", "an owner id was used before");
+                return Err(self.wrong(refusal));
+            }
             if let Resumed::Hold { count } = resumption.what {
                 assert!(count > 0);
             }
         }
         let config = Config {
             id,
-            client_name: convert::client_name("name", &open.client_name)?,
+            client_name,
             grace,
             max_locks: 100,
             store_timeout: self.store_timeout,
@@ -351,12 +356,40 @@ impl World {
 
     fn on_request(&mut self, number: usize, stream: usize, request: SessionRequest) {
         let request_id = request.request_id;
-        let bounds = self.checks.bounds();
-        let closer = Closer::Client;
-        match convert::session::request(request, bounds, closer) {
+        match self.decode(number, stream, request) {
             Ok(request) => self.handle(number, stream, Input::Request(request_id, request)),
-            Err(refusal) => panic!("the client asked for something wrong: {refusal:?}"),
+            Err(refusal) => {
+                let refusal = self.wrong(refusal);
+                let refused = convert::session::refused(request_id, refusal);
+                self.answer(stream, Ok(refused));
+            }
         }
+    }
+
+    /// Checks a request's fields, and whether it names a hold rightly.
+    fn decode(
+        &self,
+        number: usize,
+        stream: usize,
+        request: SessionRequest,
+    ) -> Result<Request, Refusal> {
+        let kind = convert::session::heading(&request).kind;
+        let bounds = self.checks.bounds();
+        let request = convert::session::request(request, bounds, Closer::Client)?;
+        let served = &self.coordinators[number].sessions[&stream];
+        let session = served.session.as_ref().expect("it is open");
+        let owns = |owner: &OwnerId, name: &LockName| session.owns(owner, name);
+        Kind::LeaseStream.check(&request, kind, &Granted::Everything, owns)?;
+        Ok(request)
+    }
+
+    /// Returns a refusal of what only a hostile client asks for.
+    fn wrong(&self, refusal: Refusal) -> Refusal {
+        assert!(
+            self.is_hostile,
+            "the client asked for something wrong: {refusal:?}"
+        );
+        refusal
     }
 
     /// Takes in what happens to a coordinator, unless that has ended meanwhile.

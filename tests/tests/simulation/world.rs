@@ -86,6 +86,8 @@ pub(crate) struct World {
     pub(crate) newest: [i64; NAMES.len()],
     /// What is the same in each run of a seed.
     pub(crate) digest: u64,
+    /// Clients may send anything: what is wrong is refused. Otherwise the simulation fails.
+    pub(crate) is_hostile: bool,
     /// Whether it tells what happens.
     pub(crate) is_told: bool,
 }
@@ -131,6 +133,7 @@ impl World {
             asked: BTreeMap::new(),
             newest: [0; NAMES.len()],
             digest: 0,
+            is_hostile: false,
             is_told: false,
         };
         for client in 0..CLIENTS {
@@ -173,6 +176,11 @@ impl World {
         let storms = &STORMS[usize::from(self.is_patient)];
         let storms = self.dice.between(storms.start, storms.end);
         self.pass(storms);
+        self.end()
+    }
+
+    /// Ends all faults, and then everything else. Fails if something is left.
+    pub(crate) fn end(mut self) -> (Coverage, u64) {
         self.calm_down();
         self.settle();
         // All coordinators have looked at the marks, and clients whose sessions have ended have others.
@@ -225,7 +233,7 @@ impl World {
         (self.seen, self.digest)
     }
 
-    fn pass(&mut self, time: u64) {
+    pub(crate) fn pass(&mut self, time: u64) {
         let until = self.now + time;
         let mut next = self.next_event();
         while next <= until {

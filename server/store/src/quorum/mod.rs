@@ -33,6 +33,8 @@ pub mod store;
 mod attempt;
 mod board;
 mod ended;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 mod holds;
 mod keeper;
 mod list;

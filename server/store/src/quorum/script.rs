@@ -180,7 +180,7 @@ pub(super) fn bootstrap(keys: &Keys, run: &str, declare: bool) -> Cmd {
 }
 
 impl Ask {
-    fn new(script: Script) -> Self {
+    pub(super) fn new(script: Script) -> Self {
         Self {
             script,
             arguments: Vec::new(),

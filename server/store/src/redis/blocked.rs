@@ -128,6 +128,16 @@ impl Board {
         Ok(Some(all.collect()))
     }
 
+    /// Takes in a reply in the place of the script's.
+    #[cfg(feature = "fuzzing")]
+    pub(super) fn take(
+        &self,
+        mine: &Arc<Publication>,
+        reply: Value,
+    ) -> Result<Option<Vec<Arc<Publication>>>, StoreError> {
+        self.answer(&self.question("key", mine), reply)
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         // Nothing panics while it is held.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -176,7 +186,7 @@ fn write(publication: &Publication) -> Vec<u8> {
 }
 
 /// Reads a publication; `None` if it is not in the format that [`write`] uses.
-fn read(bytes: &[u8]) -> Option<Publication> {
+pub(super) fn read(bytes: &[u8]) -> Option<Publication> {
     let ([format, anybody], rest) = bytes.split_first_chunk()?;
     if *format != FORMAT {
         return None;

@@ -19,6 +19,16 @@ pub enum Garbled {
     Shape(&'static str),
 }
 
+impl Garbled {
+    /// Returns the fault in words.
+    pub(crate) const fn reason(&self) -> &'static str {
+        match self {
+            Self::Foreign => "it answers another command",
+            Self::Shape(what) => what,
+        }
+    }
+}
+
 pub(crate) type Decoded<T> = Result<T, Garbled>;
 
 /// Extras of a hold, which most lack: see `lua/hold.lua`.

@@ -230,10 +230,7 @@ impl Link {
 
     /// Gives a connection up because of a garbled reply. Returns the error for the caller.
     pub(crate) fn garbled(&self, connection: ConnectionId, garbled: Garbled) -> StoreError {
-        let reason = match garbled {
-            Garbled::Foreign => "it answers another command",
-            Garbled::Shape(what) => what,
-        };
+        let reason = garbled.reason();
         self.mark_bad(connection, reason);
         StoreError::Garbled {
             reason: reason.to_owned(),

@@ -32,6 +32,8 @@ mod dial;
 pub(crate) mod errors;
 mod feed;
 pub(crate) mod fields;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 pub(crate) mod handshake;
 mod lanes;
 mod listening;

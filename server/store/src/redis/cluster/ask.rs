@@ -74,7 +74,7 @@ fn silent(address: &Address) -> Fault {
     Fault::new(DownCause::TimedOut, reason)
 }
 
-fn read(replies: Vec<RedisResult<Value>>, asked: &Address) -> Result<View, Fault> {
+pub(super) fn read(replies: Vec<RedisResult<Value>>, asked: &Address) -> Result<View, Fault> {
     let mut replies = replies.into_iter();
     let mut next = || match replies.next() {
         Some(Ok(value)) => Ok(value),
