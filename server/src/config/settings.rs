@@ -65,14 +65,23 @@ pub(super) fn named(name: &str) -> Option<&'static Setting> {
     SETTINGS.iter().find(|setting| setting.name == name)
 }
 
+/// Most letters by which a misspelt name differs from a setting's.
+const MOST_UNLIKE: usize = 3;
+
 /// Returns the setting whose name is most like `name`, which is written as flags are, or `None` if no name is much like it.
 pub(super) fn nearest(name: &str) -> Option<&'static str> {
-    let all = SETTINGS.iter().map(|setting| {
+    let most = (name.len() / 3).min(MOST_UNLIKE);
+    let length = name.chars().count();
+    // The time of a comparison grows with the length, which is a file's to choose.
+    let similar = SETTINGS
+        .iter()
+        .filter(|setting| length.abs_diff(setting.name.len()) <= most);
+    let all = similar.map(|setting| {
         let distance = strsim::damerau_levenshtein(name, setting.name);
         (distance, setting.name)
     });
     let (distance, nearest) = all.min()?;
-    (distance <= (name.len() / 3).min(3)).then_some(nearest)
+    (distance <= most).then_some(nearest)
 }
 
 settings! {

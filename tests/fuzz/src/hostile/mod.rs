@@ -4,18 +4,22 @@
 //! no honest guard lives without its lock, that tokens rise and that limits hold; at the end, that nothing is left. This module
 //! checks that each request is answered at most once, and that no session has more than it may.
 
-use std::collections::BTreeMap;
+mod fields;
+mod peer;
 
 use arbitrary::{Arbitrary, Unstructured};
 use leasehold_core::session::StreamEnd;
 use leasehold_proto::v1::{
-    LockSpec, ResumedHold, ResumedWait, SessionAcquire, SessionCancel, SessionClose,
-    SessionDowngrade, SessionHeartbeat, SessionOpen, SessionReduce, SessionRelease, SessionRequest,
-    SessionResponse, SessionResume, SessionSetValue, session_request::Request,
-    session_response::Response, session_resume,
+    ResumedHold, ResumedWait, SessionCancel, SessionClose, SessionDowngrade, SessionHeartbeat,
+    SessionOpen, SessionReduce, SessionRelease, SessionRequest, SessionResponse, SessionResume,
+    SessionSetValue, session_request::Request, session_resume,
 };
 use prost::Message;
 
+use self::{
+    fields::{acquire, message, millis, name, text, wait},
+    peer::Peer,
+};
 use crate::{
     client::Stream,
     coordinator::Up,
@@ -42,17 +46,6 @@ pub(crate) enum Play {
     Resumes,
 }
 
-/// A hostile client's end of a stream.
-struct Peer {
-    stream: usize,
-    sequence: u64,
-    is_gone: bool,
-    /// How often each request id was used, and how often it was answered.
-    asked: BTreeMap<u64, (u64, u64)>,
-    /// How often each was told its place.
-    queued: BTreeMap<u64, u64>,
-}
-
 struct Hostile {
     world: World,
     began: u64,
@@ -76,6 +69,7 @@ impl Hostile {
     fn new(kind: u8) -> Self {
         let mut world = World::new(Weather::Stormy, u64::from(kind));
         world.is_hostile = true;
+        world.is_told = std::env::var_os("LEASEHOLD_TOLD").is_some();
         world.disturb_at = u64::MAX;
         let are_honest_ones_there = kind % 4 == 0;
         let mut hostile = Self {
@@ -146,11 +140,13 @@ impl Hostile {
     fn send(&mut self, peer: usize, request: SessionRequest) {
         let now = self.world.now;
         let peer = &mut self.peers[peer];
-        if peer.is_gone {
-            return;
-        }
-        peer.asked.entry(request.request_id).or_default().0 += 1;
-        if let Some(stream) = self.world.streams.get_mut(&peer.stream) {
+        let stream = self.world.streams.get_mut(&peer.stream);
+        // Nothing is read of a stream that has ended.
+        if let Some(stream) = stream
+            && !peer.is_gone
+            && !stream.is_coordinator_gone
+        {
+            peer.asked.entry(request.request_id).or_default().0 += 1;
             stream.up.push(now, Up::Message(request.encode_to_vec()));
             let coordinator = stream.coordinator;
             self.world.touch_coordinator(coordinator);
@@ -161,10 +157,13 @@ impl Hostile {
         let is_continued = u.ratio(1, 6)? && !self.peers.is_empty();
         let peer = if is_continued {
             u.choose_index(self.peers.len())?
-        } else if self.peers.len() < MOST_STREAMS {
-            self.connect(u.choose_index(COORDINATORS)?)
         } else {
-            return Ok(());
+            let coordinator = u.choose_index(COORDINATORS)?;
+            // Nobody is there to connect to while it is down.
+            if self.peers.len() == MOST_STREAMS || !self.world.coordinators[coordinator].is_up() {
+                return Ok(());
+            }
+            self.connect(coordinator)
         };
         let most = if what == Play::Resumes { 5 } else { 1 };
         let mut resume = Vec::new();
@@ -202,13 +201,7 @@ impl Hostile {
             is_coordinator_gone: false,
         };
         self.world.streams.insert(stream, of_nobody);
-        self.peers.push(Peer {
-            stream,
-            sequence: 0,
-            is_gone: false,
-            asked: BTreeMap::new(),
-            queued: BTreeMap::new(),
-        });
+        self.peers.push(Peer::new(stream));
         self.peers.len() - 1
     }
 
@@ -397,133 +390,5 @@ impl Hostile {
         }
         self.pass(MS);
         self.world.end();
-    }
-}
-
-impl Peer {
-    fn hear(&mut self, answer: SessionResponse, known: &mut Vec<(String, Vec<u8>)>) {
-        let id = answer.request_id;
-        let response = answer.response.expect("each answer has a kind");
-        match &response {
-            Response::Lost(_) | Response::Draining(_) | Response::ReleaseRequested(_) => {
-                return assert_eq!(id, 0, "{response:?} was not asked for");
-            }
-            Response::Granted(granted) => {
-                let locks = granted.locks.iter();
-                known.extend(locks.map(|lock| (lock.name.clone(), lock.owner_id.clone())));
-            }
-            Response::Opened(opened) => {
-                let locks = opened.resumed.iter();
-                known.extend(locks.map(|lock| (lock.name.clone(), lock.owner_id.clone())));
-                if opened.more {
-                    return;
-                }
-            }
-            Response::Queued(queued) => {
-                let told = self.queued.entry(id).or_default();
-                *told += 1;
-                let (asked, _) = self.asked.get(&id).copied().unwrap_or_default();
-                assert!(*told <= asked, "{id} was told its place {told} times");
-                // A place is known by its ticket alone.
-                known.extend(
-                    NAMES
-                        .iter()
-                        .take(1)
-                        .map(|name| ((*name).to_owned(), queued.ticket.clone())),
-                );
-                return;
-            }
-            _ => {}
-        }
-        let (asked, answered) = self.asked.entry(id).or_default();
-        *answered += 1;
-        assert!(
-            answered <= asked,
-            "{id} was asked {asked} times and answered {answered} times, the last time with {response:?}"
-        );
-    }
-}
-
-fn message(request_id: u64, request: Request) -> SessionRequest {
-    SessionRequest {
-        request_id,
-        request: Some(request),
-        ..SessionRequest::default()
-    }
-}
-
-fn acquire(u: &mut Unstructured<'_>) -> arbitrary::Result<SessionAcquire> {
-    let mut acquire = SessionAcquire {
-        mode: mode(u)?,
-        wait: wait(u)?,
-        actor: u.int_in_range(0..=2)?,
-        reentrant: u.arbitrary()?,
-        ..SessionAcquire::default()
-    };
-    if acquire.mode == 3 || u.ratio(1, 16)? {
-        acquire.permits = *u.choose(&[1, 2, 3, 0, u32::MAX])?;
-        acquire.limit = *u.choose(&[3, 2, 1, 0, u32::MAX])?;
-        acquire.limit_revision = *u.choose(&[0, 0, 1, 2, u32::MAX])?;
-        acquire.permits_at_least = *u.choose(&[0, 0, 1, 2, u32::MAX])?;
-    }
-    match u.int_in_range(0..=7)? {
-        0 => acquire.names = vec![name(u)?, name(u)?],
-        1 => {
-            for _ in 0..u.int_in_range(0..=3)? {
-                acquire.locks.push(LockSpec {
-                    name: name(u)?,
-                    mode: mode(u)?,
-                    permits: *u.choose(&[0, 1, 2])?,
-                    limit: *u.choose(&[0, 3, 2])?,
-                    ..LockSpec::default()
-                });
-            }
-        }
-        _ => acquire.name = name(u)?,
-    }
-    if u.ratio(1, 8)? {
-        acquire.max_hold = Some(millis(*u.choose(&[
-            1_000,
-            1_500,
-            4_000,
-            0,
-            -1,
-            i64::MAX / 1_000,
-        ])?));
-    }
-    if u.ratio(1, 8)? {
-        acquire.lock_delay = Some(millis(*u.choose(&[100, 1_000, 5_000, 0, -1])?));
-    }
-    if u.ratio(1, 8)? {
-        acquire.value = vec![0; *u.choose(&[1, 4_096, 4_097])?];
-    }
-    Ok(acquire)
-}
-
-fn mode(u: &mut Unstructured<'_>) -> arbitrary::Result<i32> {
-    Ok(*u.choose(&[0, 1, 2, 3, 2, 3, 1, 9])?)
-}
-
-fn wait(u: &mut Unstructured<'_>) -> arbitrary::Result<Option<prost_types::Duration>> {
-    let wait = *u.choose(&[i64::MIN, i64::MIN, 0, 100, 1_500, 10_000, -1])?;
-    Ok((wait != i64::MIN).then(|| millis(wait)))
-}
-
-/// Returns one of the names of the world, or rarely one that no lock can have.
-fn name(u: &mut Unstructured<'_>) -> arbitrary::Result<String> {
-    text(u, &NAMES)
-}
-
-fn text(u: &mut Unstructured<'_>, good: &[&str]) -> arbitrary::Result<String> {
-    if u.ratio(1, 24)? {
-        return Ok((*u.choose(&["", "\u{7}", "\u{0}"])?).to_owned());
-    }
-    Ok((*u.choose(good)?).to_owned())
-}
-
-fn millis(millis: i64) -> prost_types::Duration {
-    prost_types::Duration {
-        seconds: millis / 1_000,
-        nanos: i32::try_from(millis % 1_000).unwrap_or_default() * 1_000_000,
     }
 }
