@@ -25,7 +25,11 @@ use leasehold_server::{
 };
 use leasehold_store::{Store, memory::MemoryStore};
 use prost::Message;
-use tokio::{runtime::Runtime, time::timeout};
+use tokio::{
+    runtime::Runtime,
+    signal::unix::{SignalKind, signal},
+    time::timeout,
+};
 use tokio_util::sync::CancellationToken;
 
 /// Number of inputs between two checks that the coordinator serves.
@@ -64,6 +68,8 @@ struct Coordinator {
 
 static COORDINATOR: LazyLock<Coordinator> = LazyLock::new(|| {
     let runtime = Runtime::new().unwrap();
+    // libFuzzer's `main` leaves the signal as it is, and it would end the process; Rust's ignores it.
+    runtime.block_on(async { signal(SignalKind::pipe()).unwrap() });
     let mut config = Config::default();
     config.listen = "127.0.0.1:0".parse().unwrap();
     config.admin_listen = "127.0.0.1:0".parse().unwrap();
