@@ -9,6 +9,7 @@ use redis::{Cmd, Connection};
 
 use self::line::Line;
 use crate::{
+    hosts::Network,
     masters::hosts,
     redis_server::{RedisOptions, RedisServer},
     replicas::info,
@@ -70,6 +71,13 @@ impl ClusterOptions {
     #[must_use]
     pub fn arguments<'a>(mut self, arguments: impl IntoIterator<Item = &'a str>) -> Self {
         self.redis = self.redis.arguments(arguments);
+        self
+    }
+
+    /// Has each node run on a host of its own.
+    #[must_use]
+    pub fn network(mut self, network: Option<&Network>) -> Self {
+        self.redis = self.redis.network(network);
         self
     }
 
@@ -141,13 +149,12 @@ impl Cluster {
         // All of them meet, which is faster than waiting until they have heard of one another.
         for (index, connection) in connections.iter_mut().enumerate() {
             for other in &self.nodes[..index] {
-                let (port, bus) = (
-                    other.address().port(),
-                    other.bus().expect("a node has a bus"),
-                );
+                let address = other.address();
+                let (host, port) = (address.ip().to_string(), address.port());
+                let bus = other.bus().expect("a node has a bus");
                 run(
                     connection,
-                    &["MEET", "127.0.0.1", &port.to_string(), &bus.to_string()],
+                    &["MEET", &host, &port.to_string(), &bus.to_string()],
                 );
             }
         }

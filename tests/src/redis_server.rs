@@ -1,7 +1,7 @@
 //! Real Redis servers.
 
 use std::{
-    net::SocketAddr,
+    net::{Ipv4Addr, SocketAddr},
     path::Path,
     process::{Command, Stdio},
     time::Duration,
@@ -10,7 +10,12 @@ use std::{
 use redis::{AsyncConnectionConfig, Client, Connection, aio::MultiplexedConnection};
 use tempfile::TempDir;
 
-use crate::{ports::free_port, process::ChildProcess, wait};
+use crate::{
+    hosts::{Host, Network},
+    ports::free_port,
+    process::ChildProcess,
+    wait,
+};
 
 /// A `redis-server` process on a port and in a directory of its own. Killed on drop.
 #[derive(Debug)]
@@ -29,6 +34,9 @@ pub struct RedisOptions {
     arguments: Vec<String>,
     environment: Vec<(String, String)>,
     sentinel: Option<String>,
+    /// The network on which each server gets a host of its own.
+    network: Option<Network>,
+    host: Option<Host>,
     /// The port of the cluster bus, where it is a node of one.
     bus: Option<u16>,
 }
@@ -70,6 +78,22 @@ impl RedisOptions {
         self
     }
 
+    /// Has each server that is started with these options run on a host of its own.
+    #[must_use]
+    pub fn network(mut self, network: Option<&Network>) -> Self {
+        self.network = network.cloned();
+        self
+    }
+
+    pub(crate) fn network_of(&self) -> Option<&Network> {
+        self.network.as_ref()
+    }
+
+    fn address(&self) -> Ipv4Addr {
+        let host = self.host.as_ref();
+        host.map_or(Ipv4Addr::LOCALHOST, Host::address)
+    }
+
     /// Makes it a node of a cluster.
     pub(crate) fn cluster_node(mut self) -> Self {
         self.bus = Some(free_port());
@@ -83,6 +107,7 @@ impl RedisOptions {
     /// If it does not answer within ten seconds, or `redis-server` is not installed.
     pub fn start(mut self) -> RedisServer {
         let directory = tempfile::tempdir().expect("a temporary directory can be made");
+        self.host = self.network.as_ref().map(Network::host);
         if let Some(configuration) = &self.sentinel {
             std::fs::write(directory.path().join(SENTINEL_FILE), configuration)
                 .expect("a file can be written");
@@ -123,7 +148,7 @@ impl RedisServer {
 
     /// Its address.
     pub fn address(&self) -> SocketAddr {
-        SocketAddr::from(([127, 0, 0, 1], self.port))
+        SocketAddr::from((self.options.address(), self.port))
     }
 
     /// Its URL, with the password where there is one.
@@ -177,6 +202,11 @@ impl RedisServer {
             .get_multiplexed_async_connection_with_config(&config)
             .await
             .expect("the server can be reached")
+    }
+
+    /// Returns the host on which it runs, if it has one of its own.
+    pub fn host(&self) -> Option<&Host> {
+        self.options.host.as_ref()
     }
 
     /// Returns the port of its cluster bus; none outside a cluster.
@@ -237,13 +267,9 @@ fn launch(options: &RedisOptions, directory: &TempDir, port: u16) -> Option<Chil
         command.args([SENTINEL_FILE, "--sentinel"]);
     }
     command
-        .current_dir(directory.path())
-        .args(["--bind", "127.0.0.1", "--save", ""])
+        .args(["--bind", &options.address().to_string(), "--save", ""])
         .args(["--logfile", "redis.log"])
-        .args(["--port", &port.to_string()])
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
+        .args(["--port", &port.to_string()]);
     if options.append_only {
         command.args(["--appendonly", "yes", "--appendfsync", "always"]);
     }
@@ -256,6 +282,16 @@ fn launch(options: &RedisOptions, directory: &TempDir, port: u16) -> Option<Chil
             .args(["--cluster-port", &bus.to_string()]);
     }
     command.args(&options.arguments);
+    if let Some(host) = &options.host {
+        // Its own network has nobody else in it.
+        command.args(["--protected-mode", "no"]);
+        command = host.command(&command);
+    }
+    command
+        .current_dir(directory.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
     command.envs(
         options
             .environment
@@ -271,9 +307,10 @@ fn launch(options: &RedisOptions, directory: &TempDir, port: u16) -> Option<Chil
         "failed to run redis-server: is it installed? On Debian: apt-get install redis-server"
     );
     let mut child = ChildProcess::spawn("redis-server", command);
+    let address = SocketAddr::from((options.address(), port));
     let url = match &options.password {
-        Some(password) => format!("redis://:{password}@127.0.0.1:{port}"),
-        None => format!("redis://127.0.0.1:{port}"),
+        Some(password) => format!("redis://:{password}@{address}"),
+        None => format!("redis://{address}"),
     };
     let client = Client::open(url).expect("the URL is well-formed");
     let id = child.id().to_string();

@@ -63,7 +63,10 @@ impl Sentinels {
              sentinel failover-timeout {MASTER_NAME} {failover_timeout}\n\
              sentinel parallel-syncs {MASTER_NAME} 2\n"
         );
-        let options = RedisOptions::default().sentinel(configuration);
+        let network = self.options.redis[0].network_of();
+        let options = RedisOptions::default()
+            .network(network)
+            .sentinel(configuration);
         match &self.options.sentinel_password {
             Some(password) => options.password(password),
             None => options,

@@ -14,7 +14,7 @@ use leasehold_server::{config::Config, probe::probe};
 use tempfile::TempDir;
 
 use super::Metrics;
-use crate::{binaries, process::ChildProcess, raw, wait};
+use crate::{binaries, hosts::Host, process::ChildProcess, raw, wait};
 
 /// Longest time until a coordinator reports its ports.
 const START: Duration = Duration::from_secs(10);
@@ -25,6 +25,7 @@ const START: Duration = Duration::from_secs(10);
 pub struct CoordinatorOptions {
     arguments: Vec<String>,
     environment: Vec<(String, String)>,
+    host: Option<Host>,
 }
 
 impl CoordinatorOptions {
@@ -32,6 +33,7 @@ impl CoordinatorOptions {
         Self {
             arguments: Vec::new(),
             environment: Vec::new(),
+            host: None,
         }
     }
 
@@ -43,6 +45,12 @@ impl CoordinatorOptions {
     /// Passes further arguments.
     pub fn arguments(mut self, arguments: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.arguments.extend(arguments.into_iter().map(Into::into));
+        self
+    }
+
+    /// Runs it on a host. It has to listen on the host's address.
+    pub fn host(mut self, host: Option<&Host>) -> Self {
+        self.host = host.cloned();
         self
     }
 
@@ -64,6 +72,9 @@ impl CoordinatorOptions {
             }
         }
         command.args(&self.arguments);
+        if let Some(host) = &self.host {
+            command = host.command(&command);
+        }
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         command
     }

@@ -94,8 +94,17 @@ impl FaultProxy {
     ///
     /// If it can't listen.
     pub async fn start(upstream: SocketAddr) -> Self {
+        Self::start_at(Ipv4Addr::LOCALHOST, upstream).await
+    }
+
+    /// Does the same at another address of this process's.
+    ///
+    /// # Panics
+    ///
+    /// If it can't listen.
+    pub async fn start_at(at: Ipv4Addr, upstream: SocketAddr) -> Self {
         // A port that stays ours while nothing listens on it: connections are to be refused at times.
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
+        let address = SocketAddr::from((at, free_port()));
         let listener = TcpListener::bind(address).await.expect("the port is free");
         let proxy = Self {
             address,

@@ -1,14 +1,14 @@
 //! Client processes, each with a proxy of its own before every coordinator.
 
 use std::{
-    net::SocketAddr,
+    net::{Ipv4Addr, SocketAddr},
     path::Path,
     process::{ChildStdin, Command, Stdio},
     sync::Arc,
     time::Duration,
 };
 
-use leasehold_tests::{ChildProcess, FaultProxy, binaries};
+use leasehold_tests::{ChildProcess, FaultProxy, Host, Network, binaries};
 use rand::{Rng, rngs::StdRng};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
@@ -33,6 +33,8 @@ pub(crate) struct Clients {
     record: Arc<Record>,
     random: StdRng,
     started: u32,
+    /// The address of the proxies before each coordinator; none without a network.
+    pub(crate) aliases: Vec<Host>,
     pub(crate) seats: Vec<Seat>,
 }
 
@@ -66,6 +68,7 @@ impl Kind {
 /// A place for one client process at a time.
 pub(crate) struct Seat {
     kind: Kind,
+    pub(crate) host: Option<Host>,
     pub(crate) name: String,
     pub(crate) process: ChildProcess,
     pub(crate) proxies: Vec<FaultProxy>,
@@ -75,7 +78,7 @@ pub(crate) struct Seat {
 
 impl Clients {
     pub(crate) async fn start(
-        coordinators: &Coordinators,
+        (coordinators, network): (&Coordinators, Option<&Network>),
         registers: SocketAddr,
         store: &'static str,
         servers: Vec<String>,
@@ -91,8 +94,13 @@ impl Clients {
             record,
             random,
             started: 0,
+            aliases: Vec::new(),
             seats: Vec::new(),
         };
+        let endpoints = coordinators.endpoints();
+        if let Some(network) = network {
+            clients.aliases = endpoints.iter().map(|_| network.alias()).collect();
+        }
         let kinds = CLIENTS.into_iter();
         let kinds = kinds.flat_map(|(kind, count)| std::iter::repeat_n(kind, count));
         for kind in kinds {
@@ -102,13 +110,19 @@ impl Clients {
                     continue;
                 }
             } else {
-                for endpoint in coordinators.endpoints() {
-                    proxies.push(FaultProxy::before(&endpoint).await);
+                for (number, endpoint) in endpoints.iter().enumerate() {
+                    let alias = clients.aliases.get(number).map(Host::address);
+                    let at = alias.unwrap_or(Ipv4Addr::LOCALHOST);
+                    let upstream = endpoint.trim_start_matches("http://").parse();
+                    let upstream = upstream.expect("an address and a port");
+                    proxies.push(FaultProxy::start_at(at, upstream).await);
                 }
             }
-            let (name, process, input) = clients.launch(kind, &proxies);
+            let host = network.map(Network::host);
+            let (name, process, input) = clients.launch(kind, &proxies, host.as_ref());
             clients.seats.push(Seat {
                 kind,
+                host,
                 name,
                 process,
                 proxies,
@@ -118,7 +132,12 @@ impl Clients {
         clients
     }
 
-    fn launch(&mut self, kind: Kind, proxies: &[FaultProxy]) -> (String, ChildProcess, ChildStdin) {
+    fn launch(
+        &mut self,
+        kind: Kind,
+        proxies: &[FaultProxy],
+        host: Option<&Host>,
+    ) -> (String, ChildProcess, ChildStdin) {
         self.started += 1;
         let name = format!("{}-{}", kind.name(), self.started);
         let endpoints = match kind {
@@ -133,9 +152,6 @@ impl Clients {
         let seed: u64 = self.random.random();
         let mut command = Command::new(binaries::path(kind.program()));
         let history = self.record.path(&name);
-        if let Some(fault) = &self.planted {
-            command.env(planted::VARIABLE, fault);
-        }
         command
             .arg(&name)
             .arg(endpoints.join(","))
@@ -145,8 +161,14 @@ impl Clients {
             .arg(TTL.as_millis().to_string())
             .arg(grace.as_millis().to_string())
             .arg(TASKS.to_string())
-            .arg(self.store)
-            .stdin(Stdio::piped());
+            .arg(self.store);
+        if let Some(host) = host {
+            command = host.command(&command);
+        }
+        command.stdin(Stdio::piped());
+        if let Some(fault) = &self.planted {
+            command.env(planted::VARIABLE, fault);
+        }
         let mut process = ChildProcess::spawn(&name, command);
         let input = process.take_stdin();
         (name, process, input)
@@ -162,10 +184,12 @@ impl Clients {
     /// Starts another client in the place of a killed one.
     pub(crate) fn replace(&mut self, number: usize) {
         let kind = self.seats[number].kind;
+        let host = self.seats[number].host.clone();
         let proxies = std::mem::take(&mut self.seats[number].proxies);
-        let (name, process, input) = self.launch(kind, &proxies);
+        let (name, process, input) = self.launch(kind, &proxies, host.as_ref());
         self.seats[number] = Seat {
             kind,
+            host,
             name,
             process,
             proxies,

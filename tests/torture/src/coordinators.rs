@@ -1,8 +1,8 @@
 //! Coordinators, each of which comes back on its own port.
 
-use std::{fs::OpenOptions, io::Write, sync::Arc, time::Duration};
+use std::{fs::OpenOptions, io::Write, net::Ipv4Addr, sync::Arc, time::Duration};
 
-use leasehold_tests::{Coordinator, CoordinatorProcess, ports::free_port};
+use leasehold_tests::{Coordinator, CoordinatorProcess, Host, Network, ports::free_port};
 
 use crate::{TTL, planted, record::Record, store::Store};
 
@@ -21,9 +21,15 @@ pub(crate) struct Coordinators {
     panics: usize,
 }
 
-struct Seat {
+/// What a coordinator keeps over a restart.
+struct Place {
     url: String,
-    listen: String,
+    host: Option<Host>,
+    port: u16,
+}
+
+struct Seat {
+    place: Place,
     process: CoordinatorProcess,
 }
 
@@ -31,19 +37,19 @@ impl Coordinators {
     /// Starts as many as the store's topology allows.
     pub(crate) async fn start(
         store: &mut Store,
+        network: Option<&Network>,
         planted: Option<String>,
         record: Arc<Record>,
     ) -> Self {
         let mut all = Vec::new();
-        for number in 0..store.coordinators() {
-            let url = store.url(number).await;
-            let listen = format!("127.0.0.1:{}", free_port());
-            let process = tokio::task::block_in_place(|| start(&url, &listen, planted.as_deref()));
-            all.push(Seat {
-                url,
-                listen,
-                process,
-            });
+        for _ in 0..store.coordinators() {
+            let place = Place {
+                url: store.url().await,
+                host: network.map(Network::host),
+                port: free_port(),
+            };
+            let process = tokio::task::block_in_place(|| place.start(planted.as_deref()));
+            all.push(Seat { place, process });
         }
         Self {
             all,
@@ -51,6 +57,12 @@ impl Coordinators {
             planted,
             panics: 0,
         }
+    }
+
+    /// Returns the host of each; none without a network.
+    pub(crate) fn hosts(&self) -> Vec<Host> {
+        let hosts = self.all.iter().filter_map(|seat| seat.place.host.clone());
+        hosts.collect()
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -83,8 +95,7 @@ impl Coordinators {
     pub(crate) fn start_again(&mut self, number: usize) {
         self.keep_log(number);
         let seat = &mut self.all[number];
-        seat.process =
-            tokio::task::block_in_place(|| start(&seat.url, &seat.listen, self.planted.as_deref()));
+        seat.process = tokio::task::block_in_place(|| seat.place.start(self.planted.as_deref()));
     }
 
     /// Keeps all logs beside the history, and returns how many coordinators panicked.
@@ -106,19 +117,26 @@ impl Coordinators {
     }
 }
 
-fn start(url: &str, listen: &str, fault: Option<&str>) -> CoordinatorProcess {
-    let drain = format!("{}ms", DRAIN.as_millis());
-    let (ttl, most) = (
-        format!("{}s", TTL.as_secs()),
-        format!("{}s", TTL.as_secs() + 1),
-    );
-    let mut options = Coordinator::process();
-    if let Some(fault) = fault {
-        options = options.environment(planted::VARIABLE, fault);
+impl Place {
+    fn start(&self, fault: Option<&str>) -> CoordinatorProcess {
+        let drain = format!("{}ms", DRAIN.as_millis());
+        let (ttl, most) = (
+            format!("{}s", TTL.as_secs()),
+            format!("{}s", TTL.as_secs() + 1),
+        );
+        let address = self.host.as_ref().map(Host::address);
+        let address = address.unwrap_or(Ipv4Addr::LOCALHOST);
+        let listen = format!("{address}:{}", self.port);
+        let admin = format!("{address}:0");
+        let mut options = Coordinator::process().host(self.host.as_ref());
+        if let Some(fault) = fault {
+            options = options.environment(planted::VARIABLE, fault);
+        }
+        options
+            .store(&self.url)
+            .arguments(["--listen", &listen, "--admin-listen", &admin, "--insecure"])
+            .arguments(["--drain-timeout", &drain])
+            .arguments(["--default-ttl", &ttl, "--max-ttl", &most])
+            .start_unready()
     }
-    options
-        .store(url)
-        .arguments(["--listen", listen, "--drain-timeout", &drain])
-        .arguments(["--default-ttl", &ttl, "--max-ttl", &most])
-        .start_unready()
 }

@@ -1,9 +1,9 @@
 //! Program `torture`: runs coordinators, a store and clients, does faults to them by a seed, and has the history checked.
 //!
 //! `torture [--minutes M] [--seed S] [--store memory|single|sentinel|cluster|quorum] [--directory DIR] [--brief]
-//! [--planted FAULT]`. It exits with the checker's status, 1 if there is a violation, and with 1 if a process panicked or the run was broken off: because a part of this
+//! [--planted FAULT] [--network yes|no]`. It exits with the checker's status, 1 if there is a violation, and with 1 if a process panicked or the run was broken off: because a part of this
 //! program panicked, took too long, or was interrupted. The checker checks the history in any case. `--brief` prints one line.
-//! With a planted fault it exits with 0 exactly if the checker finds it.
+//! Coordinators, servers and clients are on hosts of their own, if that is possible. With a planted fault it exits with 0 exactly if the checker finds it.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -23,6 +23,7 @@ mod watchers;
 
 use std::{
     io::Write,
+    net::Ipv4Addr,
     panic,
     path::PathBuf,
     process::{Command, ExitCode},
@@ -31,7 +32,7 @@ use std::{
 };
 
 use anyhow::{Context, bail};
-use leasehold_tests::binaries;
+use leasehold_tests::{Network, binaries, hosts};
 use leasehold_torture::stalls;
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use serde_json::json;
@@ -61,6 +62,7 @@ struct Arguments {
     topology: Topology,
     directory: Option<PathBuf>,
     brief: bool,
+    network: bool,
     planted: Option<String>,
 }
 
@@ -71,6 +73,7 @@ fn arguments() -> anyhow::Result<Arguments> {
         topology: Topology::Single,
         directory: None,
         brief: false,
+        network: true,
         planted: None,
     };
     let mut arguments = std::env::args().skip(1);
@@ -85,6 +88,7 @@ fn arguments() -> anyhow::Result<Arguments> {
             "--minutes" => parsed.minutes = value.parse().context("MINUTES is a number")?,
             "--seed" => parsed.seed = value.parse().context("SEED is a number")?,
             "--store" => parsed.topology = Topology::named(&value)?,
+            "--network" => parsed.network = value != "no",
             "--planted" => parsed.planted = Some(value),
             "--directory" => parsed.directory = Some(value.into()),
             _ => bail!("there is no option {name}"),
@@ -95,6 +99,10 @@ fn arguments() -> anyhow::Result<Arguments> {
 
 fn main() -> anyhow::Result<ExitCode> {
     let arguments = arguments()?;
+    let network = arguments.network.then(hosts::enter);
+    if let Some(Err(reason)) = &network {
+        eprintln!("torture: goes on without network namespaces: {reason}");
+    }
     let (seed, topology) = (arguments.seed, arguments.topology);
     let planted = arguments.planted.as_deref().map(Planted::named);
     let planted = planted.transpose()?.unwrap_or_default();
@@ -132,7 +140,10 @@ fn main() -> anyhow::Result<ExitCode> {
         .enable_all()
         .build()?;
     let time = Duration::from_secs_f64(arguments.minutes * 60.0);
-    let failures = runtime.block_on(guard(time, seed, topology, planted, &record));
+    let failures = runtime.block_on(async {
+        let network = matches!(network, Some(Ok(()))).then(Network::make);
+        guard(time, seed, topology, (planted, network), &record).await
+    });
     runtime.shutdown_timeout(BROKEN_OFF);
     let mut checker = Command::new(binaries::path("leasehold-checker"));
     checker.arg(&directory);
@@ -181,10 +192,10 @@ async fn guard(
     time: Duration,
     seed: u64,
     topology: Topology,
-    planted: Planted,
+    settings: (Planted, Option<Network>),
     record: &Arc<Record>,
 ) -> Vec<String> {
-    let run = run_for(time, seed, topology, planted, Arc::clone(record));
+    let run = run_for(time, seed, topology, settings, Arc::clone(record));
     let mut run = tokio::spawn(run);
     tokio::select! {
         biased;
@@ -204,27 +215,37 @@ async fn guard(
     vec![format!("the run was broken off: {why}")]
 }
 
+/// Returns the harness's own address.
+fn hub(network: Option<&Network>) -> Ipv4Addr {
+    network.map_or(Ipv4Addr::LOCALHOST, |network| network.hub().address())
+}
+
 /// Returns what failed.
 async fn run_for(
     time: Duration,
     seed: u64,
     topology: Topology,
-    planted: Planted,
+    (planted, network): (Planted, Option<Network>),
     record: Arc<Record>,
 ) -> Vec<String> {
     let record = &record;
     let mut random = StdRng::seed_from_u64(seed);
-    let registers = Registers::start(Arc::clone(record)).await;
-    let mut store = Store::start(topology).await;
-    let mut coordinators =
-        Coordinators::start(&mut store, planted.in_coordinators, Arc::clone(record)).await;
+    let registers = Registers::start(hub(network.as_ref()), Arc::clone(record)).await;
+    let mut store = Store::start(topology, network.as_ref()).await;
+    let mut coordinators = Coordinators::start(
+        &mut store,
+        network.as_ref(),
+        planted.in_coordinators,
+        Arc::clone(record),
+    )
+    .await;
     let watching = match topology {
         // Its masters agree on no order of events.
         Topology::Quorum => None,
         _ => Some(watchers::start(&coordinators, record)),
     };
     let mut clients = Clients::start(
-        &coordinators,
+        (&coordinators, network.as_ref()),
         registers.address(),
         topology.name(),
         store.for_lockers(),

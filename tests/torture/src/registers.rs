@@ -26,8 +26,8 @@ struct State {
 }
 
 impl Registers {
-    pub(crate) async fn start(record: Arc<Record>) -> Self {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    pub(crate) async fn start(at: Ipv4Addr, record: Arc<Record>) -> Self {
+        let listener = TcpListener::bind((at, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
         let history = Arc::new(History::create(&record.path("registers")));
         let state = Arc::new(Mutex::new(State {

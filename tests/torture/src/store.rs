@@ -1,11 +1,15 @@
 //! Stores in each topology, and the keys that are left in them.
 
-use std::{collections::BTreeSet, net::SocketAddr, time::Duration};
+use std::{
+    collections::BTreeSet,
+    net::{Ipv4Addr, SocketAddr},
+    time::Duration,
+};
 
 use anyhow::bail;
 use leasehold_client::Admin;
 use leasehold_tests::{
-    Cluster, FaultProxy, Masters, RedisServer, Sentinels, audit, cluster::SLOTS,
+    Cluster, FaultProxy, Host, Masters, Network, RedisServer, Sentinels, audit, cluster::SLOTS,
     redis_server::RedisOptions, wait,
 };
 use redis::Value;
@@ -65,35 +69,65 @@ impl Topology {
 pub(crate) enum Store {
     Memory,
     /// Keeps everything over a kill. Each coordinator reaches it through a proxy of its own.
-    Single(RedisServer, Vec<FaultProxy>),
+    Single(Box<RedisServer>, Proxies),
     Sentinel(Box<Sentinels>),
     Cluster(Cluster),
     /// Each coordinator reaches each master through a proxy of its own.
-    Quorum(Masters, Vec<FaultProxy>),
+    Quorum(Masters, Proxies),
+}
+
+/// Proxies between coordinators and servers. Those before one server have an address of their own, if there is a network.
+pub(crate) struct Proxies {
+    all: Vec<FaultProxy>,
+    hosts: Vec<Host>,
+}
+
+impl Proxies {
+    fn of(servers: usize, network: Option<&Network>) -> Self {
+        let aliases = network.map(|network| (0..servers).map(|_| network.alias()).collect());
+        Self {
+            all: Vec::new(),
+            hosts: aliases.unwrap_or_default(),
+        }
+    }
+
+    /// Adds one, and returns its address.
+    async fn add(&mut self, server: usize, upstream: SocketAddr) -> SocketAddr {
+        let host = self.hosts.get(server).map(Host::address);
+        let at = host.unwrap_or(Ipv4Addr::LOCALHOST);
+        let proxy = FaultProxy::start_at(at, upstream).await;
+        let address = proxy.address();
+        self.all.push(proxy);
+        address
+    }
 }
 
 const DEBUG: [&str; 2] = ["--enable-debug-command", "yes"];
 
 impl Store {
-    pub(crate) async fn start(topology: Topology) -> Self {
+    pub(crate) async fn start(topology: Topology, network: Option<&Network>) -> Self {
         tokio::task::block_in_place(|| match topology {
             Topology::Memory => Self::Memory,
             Topology::Single => {
                 let options = RedisServer::options().append_only().arguments(DEBUG);
-                Self::Single(options.start(), Vec::new())
+                let redis = options.network(network).start();
+                Self::Single(Box::new(redis), Proxies::of(1, network))
             }
             Topology::Sentinel => {
-                let debug = |options: RedisOptions| options.arguments(DEBUG);
+                let debug = |options: RedisOptions| options.arguments(DEBUG).network(network);
                 let options = (0..3).fold(Sentinels::options(), |options, index| {
                     options.server(index, debug)
                 });
                 Self::Sentinel(Box::new(options.start()))
             }
-            Topology::Cluster => Self::Cluster(Cluster::options().arguments(DEBUG).start()),
+            Topology::Cluster => {
+                let options = Cluster::options().arguments(DEBUG);
+                Self::Cluster(options.network(network).start())
+            }
             Topology::Quorum => {
-                let options = RedisOptions::default().arguments(DEBUG);
+                let options = RedisOptions::default().arguments(DEBUG).network(network);
                 let masters = Masters::start_with(&options, MASTERS).bootstrapped();
-                Self::Quorum(masters, Vec::new())
+                Self::Quorum(masters, Proxies::of(MASTERS, network))
             }
         })
     }
@@ -107,22 +141,19 @@ impl Store {
     }
 
     /// Returns the URL for a coordinator, with its proxies.
-    pub(crate) async fn url(&mut self, coordinator: usize) -> String {
+    pub(crate) async fn url(&mut self) -> String {
         match self {
             Self::Memory => "memory:".to_owned(),
             Self::Single(redis, proxies) => {
-                assert_eq!(proxies.len(), coordinator, "each has a proxy of its own");
-                proxies.push(FaultProxy::start(redis.address()).await);
-                redis.url_through(proxies[coordinator].address())
+                let address = proxies.add(0, redis.address()).await;
+                redis.url_through(address)
             }
             Self::Sentinel(sentinels) => sentinels.url(),
             Self::Cluster(cluster) => cluster.url(),
             Self::Quorum(masters, proxies) => {
                 let mut hosts = Vec::new();
-                for server in masters.servers() {
-                    let proxy = FaultProxy::start(server.address()).await;
-                    hosts.push(proxy.address().to_string());
-                    proxies.push(proxy);
+                for (number, server) in masters.servers().iter().enumerate() {
+                    hosts.push(proxies.add(number, server.address()).await.to_string());
                 }
                 format!("redis+quorum://{}", hosts.join(","))
             }
@@ -140,8 +171,28 @@ impl Store {
     /// Returns the proxies between coordinators and the store.
     pub(crate) fn proxies(&self) -> &[FaultProxy] {
         match self {
-            Self::Single(_, proxies) | Self::Quorum(_, proxies) => proxies,
+            Self::Single(_, proxies) | Self::Quorum(_, proxies) => &proxies.all,
             _ => &[],
+        }
+    }
+
+    /// Returns the hosts of the store that coordinators, and one another, talk to; none without a network.
+    pub(crate) fn hosts(&self) -> Vec<Host> {
+        match self {
+            Self::Memory => Vec::new(),
+            Self::Single(_, proxies) | Self::Quorum(_, proxies) => proxies.hosts.clone(),
+            Self::Sentinel(sentinels) => {
+                let all = sentinels
+                    .redis()
+                    .servers()
+                    .iter()
+                    .chain(sentinels.sentinels());
+                all.filter_map(|server| server.host().cloned()).collect()
+            }
+            Self::Cluster(cluster) => {
+                let all = cluster.nodes().iter();
+                all.filter_map(|server| server.host().cloned()).collect()
+            }
         }
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold_tests::{
-    FaultProxy,
+    FaultProxy, Host,
     proxy::{Cut, Direction, Flow},
 };
 use rand::{Rng, rngs::StdRng};
@@ -24,11 +24,13 @@ enum Fault {
     OneWay(Direction),
     Slow,
     Refuse,
+    /// Packets of this direction are lost on the way between hosts; of both, if there is none.
+    Partition(Option<Direction>),
 }
 
 impl Fault {
-    fn draw(random: &mut StdRng) -> Self {
-        match random.random_range(0..10) {
+    fn draw(random: &mut StdRng, has_network: bool) -> Self {
+        match random.random_range(0..if has_network { 13 } else { 10 }) {
             0 | 1 => Self::Kill,
             2 | 3 => Self::Stop,
             4 => Self::Cut,
@@ -36,6 +38,9 @@ impl Fault {
             6 => Self::OneWay(Direction::ToServer),
             7 => Self::OneWay(Direction::ToClient),
             8 => Self::Slow,
+            10 => Self::Partition(Some(Direction::ToServer)),
+            11 => Self::Partition(Some(Direction::ToClient)),
+            12 => Self::Partition(None),
             _ => Self::Refuse,
         }
     }
@@ -50,6 +55,8 @@ impl Fault {
             Self::OneWay(Direction::ToClient) => "connections mute",
             Self::Slow => "connections slow",
             Self::Refuse => "connections cut and refused",
+            Self::Partition(None) => "client partitioned",
+            Self::Partition(Some(_)) => "client partitioned one way",
         }
     }
 
@@ -57,7 +64,7 @@ impl Fault {
     fn effects(self, client: &str) -> Effects {
         let client = vec![client.to_owned()];
         let resets = match self {
-            Self::Kill | Self::Stop | Self::Slow | Self::Stall => Vec::new(),
+            Self::Kill | Self::Stop | Self::Slow | Self::Stall | Self::Partition(_) => Vec::new(),
             Self::Cut | Self::OneWay(_) | Self::Refuse => client.clone(),
         };
         let stops = match self {
@@ -78,7 +85,7 @@ pub(crate) async fn run(clients: &mut Clients, record: &Record, mut random: StdR
     while Instant::now() < end {
         sleep(millis(&mut random, 200, 3000)).await;
         let number = random.random_range(0..clients.seats.len());
-        let fault = Fault::draw(&mut random);
+        let fault = Fault::draw(&mut random, !clients.aliases.is_empty());
         let time = millis(&mut random, 50, 5000);
         let cut = if random.random_bool(0.5) {
             Cut::Fin
@@ -93,6 +100,10 @@ pub(crate) async fn run(clients: &mut Clients, record: &Record, mut random: StdR
                 sleep(time / 5).await;
                 clients.replace(number);
             }
+            Fault::Partition(direction) => {
+                let host = clients.seats[number].host.as_ref();
+                partition(host, &clients.aliases, direction, time).await;
+            }
             _ => apply(fault, &clients.seats[number], time, cut).await,
         }
         record.end(begun);
@@ -103,7 +114,7 @@ async fn apply(fault: Fault, seat: &Seat, time: Duration, cut: Cut) {
     let proxies = &seat.proxies;
     match fault {
         // Not of the connections.
-        Fault::Kill => {}
+        Fault::Kill | Fault::Partition(_) => {}
         Fault::Stop => {
             seat.process.stop();
             sleep(time).await;
@@ -144,6 +155,26 @@ async fn apply(fault: Fault, seat: &Seat, time: Duration, cut: Cut) {
             }
         }
     }
+}
+
+/// Loses the packets between a client and all coordinators.
+async fn partition(
+    client: Option<&Host>,
+    coordinators: &[Host],
+    direction: Option<Direction>,
+    time: Duration,
+) {
+    let mut pairs = Vec::new();
+    let Some(client) = client else { return };
+    for coordinator in coordinators {
+        if direction != Some(Direction::ToServer) {
+            pairs.push((client, coordinator));
+        }
+        if direction != Some(Direction::ToClient) {
+            pairs.push((coordinator, client));
+        }
+    }
+    super::partition(&pairs, time).await;
 }
 
 async fn cut_all(proxies: &[FaultProxy], cut: Cut) {

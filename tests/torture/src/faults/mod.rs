@@ -6,9 +6,12 @@ pub(crate) mod servers;
 
 use std::time::Duration;
 
-use leasehold_tests::{FaultProxy, proxy::Cut};
+use leasehold_tests::{FaultProxy, Host, proxy::Cut};
 use rand::{Rng, rngs::StdRng};
-use tokio::time::timeout;
+use tokio::{
+    task::block_in_place,
+    time::{sleep, timeout},
+};
 
 /// Draws a time.
 fn millis(random: &mut StdRng, from: u64, to: u64) -> Duration {
@@ -18,4 +21,12 @@ fn millis(random: &mut StdRng, from: u64, to: u64) -> Duration {
 /// Ends the connections of a proxy. Does not wait for those that come meanwhile, of which there may always be one.
 async fn cut(proxy: &FaultProxy, how: Cut) {
     let _ = timeout(Duration::from_millis(100), proxy.cut(how)).await;
+}
+
+/// Has the first host of each pair hear nothing of the second one for a time.
+async fn partition(pairs: &[(&Host, &Host)], time: Duration) {
+    let all = || pairs.iter();
+    block_in_place(|| all().for_each(|(deaf, mute)| deaf.ignore(mute)));
+    sleep(time).await;
+    block_in_place(|| all().for_each(|(deaf, mute)| deaf.hear(mute)));
 }

@@ -53,6 +53,10 @@ enum Fault {
     StopSentinel,
     FullMemory,
     MoveSlot,
+    Partition,
+    PartitionOneWay,
+    Isolate,
+    SlowLink,
 }
 
 const COORDINATORS: [Fault; 4] = [
@@ -72,6 +76,12 @@ const COMMANDS: [Fault; 8] = [
     Fault::FullMemory,
 ];
 const PROXIES: [Fault; 4] = [Fault::Stall, Fault::Mute, Fault::Cut, Fault::Slow];
+const NETWORK: [Fault; 4] = [
+    Fault::Partition,
+    Fault::PartitionOneWay,
+    Fault::Isolate,
+    Fault::SlowLink,
+];
 const FAIL_OVERS: [Fault; 3] = [
     Fault::FailOver,
     Fault::FailOverByKill,
@@ -95,6 +105,9 @@ impl Fault {
             Store::Quorum(..) => &[&COMMANDS, &PROXIES, &[Self::KillServer]],
         };
         all.extend(further.iter().copied().flatten());
+        if !store.hosts().is_empty() {
+            all.extend(NETWORK);
+        }
         all
     }
 
@@ -121,6 +134,10 @@ impl Fault {
             Self::StopSentinel => "SIGSTOP of a sentinel",
             Self::FullMemory => "full memory",
             Self::MoveSlot => "slot moved",
+            Self::Partition => "partition",
+            Self::PartitionOneWay => "partition one way",
+            Self::Isolate => "host isolated",
+            Self::SlowLink => "slow link",
         }
     }
 
@@ -128,7 +145,7 @@ impl Fault {
     fn loses_data(self, store: &Store) -> bool {
         let replaced = matches!(
             self,
-            Self::FailOver | Self::FailOverByKill | Self::FailOverByStop
+            Self::FailOver | Self::FailOverByKill | Self::FailOverByStop | Self::Isolate
         );
         match (store, self) {
             (Store::Memory, Self::KillCoordinator | Self::Drain | Self::RollingRestart) => true,
@@ -196,6 +213,9 @@ impl Drawn {
             | Fault::StopCoordinator
             | Fault::Drain
             | Fault::RollingRestart => self.to_coordinators(coordinators).await,
+            Fault::Partition | Fault::PartitionOneWay | Fault::Isolate | Fault::SlowLink => {
+                self.to_network(store, coordinators).await
+            }
             Fault::Stall | Fault::Mute | Fault::Cut | Fault::Slow => self.to_proxies(store).await,
             Fault::FailOver | Fault::FailOverByKill | Fault::FailOverByStop => {
                 block_in_place(|| self.fail_over(store));
@@ -277,6 +297,42 @@ impl Drawn {
                     coordinators.drain(number).await;
                     coordinators.start_again(number);
                 }
+            }
+        }
+    }
+
+    /// Loses packets between hosts, or makes a link slow.
+    async fn to_network(&self, store: &Store, coordinators: &Coordinators) {
+        let theirs = store.hosts();
+        let mut all = coordinators.hosts();
+        all.extend(theirs.iter().cloned());
+        let any = self.any as usize;
+        let one = &theirs[any % theirs.len()];
+        // A coordinator or another host of the store. Aliases of one host can't be cut off from one another.
+        let others = all
+            .iter()
+            .filter(|host| host.address() != one.address())
+            .filter(|host| host.has_link() || one.has_link());
+        let others: Vec<_> = others.collect();
+        let other = others[any / theirs.len() % others.len()];
+        match self.fault {
+            Fault::Partition => super::partition(&[(one, other), (other, one)], self.time).await,
+            Fault::PartitionOneWay if self.coordinator.is_multiple_of(2) => {
+                super::partition(&[(one, other)], self.time).await;
+            }
+            Fault::PartitionOneWay => super::partition(&[(other, one)], self.time).await,
+            Fault::Isolate => {
+                let pairs = others
+                    .iter()
+                    .flat_map(|other| [(one, *other), (*other, one)]);
+                super::partition(&pairs.collect::<Vec<_>>(), self.time).await;
+            }
+            _ => {
+                let links: Vec<_> = all.iter().filter(|host| host.has_link()).collect();
+                let slow = links[any % links.len()];
+                block_in_place(|| slow.slow_down());
+                sleep(self.time).await;
+                block_in_place(|| slow.speed_up());
             }
         }
     }
