@@ -35,7 +35,16 @@ impl Masters {
     ///
     /// As [`RedisOptions::start`].
     pub fn start_with(options: &RedisOptions, number: usize) -> Self {
-        let servers = (0..number).map(|_| options.clone().start()).collect();
+        Self::start_each((0..number).map(|_| options.clone()))
+    }
+
+    /// Starts masters that are configured one by one.
+    ///
+    /// # Panics
+    ///
+    /// As [`RedisOptions::start`].
+    pub fn start_each(masters: impl IntoIterator<Item = RedisOptions>) -> Self {
+        let servers = masters.into_iter().map(RedisOptions::start).collect();
         Self { servers }
     }
 

@@ -1,4 +1,4 @@
-//! A wall clock that a test steps or stops, for the Redis servers that it starts.
+//! A wall clock that a test steps or stops, and a disk that it slows down, for the Redis servers that it starts.
 
 use std::{
     fs::{File, OpenOptions},
@@ -14,8 +14,8 @@ use crate::redis_server::RedisOptions;
 
 /// The library that servers load. Redis takes the time of its commands and of expiry from `gettimeofday`.
 ///
-/// The file that the environment names has two numbers: the microseconds by which the clock is ahead, and, if that is not 0,
-/// the time at which it stands still (µs since 1970).
+/// The file that the environment names has three numbers: the microseconds by which the clock is ahead; if it is not 0, the time at
+/// which it stands still (µs since 1970); and the microseconds that each write to disk takes longer.
 const CODE: &str = r#"
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -32,7 +32,7 @@ __attribute__((constructor)) static void find(void) {
     const char *path = getenv("LEASEHOLD_TEST_CLOCK");
     int file = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
     if (file < 0) return;
-    void *found = mmap(NULL, 2 * sizeof(int64_t), PROT_READ, MAP_SHARED, file, 0);
+    void *found = mmap(NULL, 3 * sizeof(int64_t), PROT_READ, MAP_SHARED, file, 0);
     close(file);
     if (found != MAP_FAILED) state = found;
 }
@@ -46,6 +46,20 @@ int gettimeofday(struct timeval *restrict now, void *restrict zone) {
     now->tv_sec = at / 1000000;
     now->tv_usec = at % 1000000;
     return result;
+}
+
+static void wait_for_disk(void) {
+    if (state && state[2] > 0) usleep(state[2]);
+}
+
+int fsync(int file) {
+    wait_for_disk();
+    return syscall(SYS_fsync, file);
+}
+
+int fdatasync(int file) {
+    wait_for_disk();
+    return syscall(SYS_fdatasync, file);
 }
 "#;
 
@@ -83,6 +97,7 @@ impl WallClock {
         let clock = Self { directory, state };
         clock.set(0, 0);
         clock.set(1, 0);
+        clock.set(2, 0);
         clock
     }
 
@@ -97,6 +112,11 @@ impl WallClock {
     /// Steps the clock to so many microseconds ahead of this machine's; behind it, if negative.
     pub fn set_ahead(&self, micros: i64) {
         self.set(0, micros);
+    }
+
+    /// Has each fsync take so much longer; below a second.
+    pub fn delay_syncs(&self, by: Duration) {
+        self.set(2, i64::try_from(by.as_micros()).unwrap_or(i64::MAX));
     }
 
     /// Stops the clock at a time, in microseconds since 1970.

@@ -128,6 +128,8 @@ pub enum Record {
         #[serde(default)]
         loses_data: bool,
         #[serde(default)]
+        cuts_leases: bool,
+        #[serde(default)]
         resets: Vec<String>,
         #[serde(default)]
         stops: Vec<String>,

@@ -186,6 +186,8 @@ pub struct Fault {
     pub span: Span,
     /// The store may forget what it had confirmed.
     pub loses_data: bool,
+    /// Leases may end in the store before their time.
+    pub cuts_leases: bool,
     /// Clients whose connections may be reset in the middle.
     pub resets: Vec<String>,
     /// Clients whose processes stand still.
@@ -207,6 +209,7 @@ impl Fault {
             target: process.to_owned(),
             span,
             loses_data: false,
+            cuts_leases: false,
             resets: Vec::new(),
             stops: vec![concerned.to_owned()],
             disturbs: vec![concerned.to_owned()],
@@ -435,6 +438,7 @@ impl Teller {
                 what,
                 target,
                 loses_data,
+                cuts_leases,
                 resets,
                 stops,
                 disturbs,
@@ -450,6 +454,7 @@ impl Teller {
                         end: u64::MAX,
                     },
                     loses_data,
+                    cuts_leases,
                     resets,
                     stops,
                     disturbs,

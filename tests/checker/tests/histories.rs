@@ -213,13 +213,15 @@ fn a_hold_ends_at_its_deadline() {
 }
 
 #[test]
-fn an_overlap_is_excused_by_lost_data_alone_and_only_at_its_time() {
+fn an_overlap_is_excused_by_lost_data_or_leases_alone_and_only_at_its_time() {
     let overlap = |history: &mut History| {
         history.cycle(1000, 4000, "a", 1, "x", 1);
         history.cycle(2000, 5000, "b", 1, "x", 2);
     };
     for (begin, end, effects, excused) in [
         (1500, 4000, json!({"loses_data": true}), true),
+        (1500, 4000, json!({"cuts_leases": true}), true),
+        (1500, 1600, json!({"cuts_leases": true}), false),
         // The holder of before was not told in time.
         (1500, 1600, json!({"loses_data": true}), false),
         (100, 200, json!({"loses_data": true}), false),

@@ -27,6 +27,7 @@ pub(crate) struct Record {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Effects {
     pub(crate) loses_data: bool,
+    pub(crate) cuts_leases: bool,
     pub(crate) resets: Vec<String>,
     pub(crate) stops: Vec<String>,
     pub(crate) disturbs: Vec<String>,
@@ -38,6 +39,14 @@ impl Effects {
         Self {
             disturbs: vec!["*".to_owned()],
             ..Self::default()
+        }
+    }
+
+    /// Does the same, and ends leases in the store before their time.
+    pub(crate) fn cutting_leases() -> Self {
+        Self {
+            cuts_leases: true,
+            ..Self::on_all()
         }
     }
 
@@ -96,6 +105,7 @@ impl Record {
             "what": what,
             "target": target,
             "loses_data": effects.loses_data,
+            "cuts_leases": effects.cuts_leases,
             "resets": effects.resets,
             "stops": effects.stops,
             "disturbs": effects.disturbs,

@@ -9,8 +9,8 @@ use std::{
 use anyhow::bail;
 use leasehold_client::Admin;
 use leasehold_tests::{
-    Cluster, FaultProxy, Host, Masters, Network, RedisServer, Sentinels, audit, cluster::SLOTS,
-    redis_server::RedisOptions, wait,
+    Cluster, FaultProxy, Host, Masters, Network, RedisServer, Sentinels, WallClock, audit,
+    cluster::SLOTS, redis_server::RedisOptions, wait,
 };
 use redis::Value;
 use tokio::time::{Instant, sleep};
@@ -69,17 +69,30 @@ impl Topology {
 pub(crate) enum Store {
     Memory,
     /// Keeps everything over a kill. Each coordinator reaches it through a proxy of its own.
-    Single(Box<RedisServer>, Proxies),
+    Single(Box<RedisServer>, Proxies, Vec<WallClock>),
     Sentinel(Box<Sentinels>),
     Cluster(Cluster),
     /// Each coordinator reaches each master through a proxy of its own.
-    Quorum(Masters, Proxies),
+    Quorum(Masters, Proxies, Vec<WallClock>),
 }
 
 /// Proxies between coordinators and servers. Those before one server have an address of their own, if there is a network.
 pub(crate) struct Proxies {
     all: Vec<FaultProxy>,
     hosts: Vec<Host>,
+}
+
+/// The clock and the disk of each server, if there is a C compiler.
+fn clocks(number: usize) -> Vec<WallClock> {
+    if std::process::Command::new("cc")
+        .arg("--version")
+        .output()
+        .is_err()
+    {
+        eprintln!("torture: goes on without steps of the clock and slow disks: there is no cc");
+        return Vec::new();
+    }
+    (0..number).map(|_| WallClock::new()).collect()
 }
 
 impl Proxies {
@@ -110,8 +123,12 @@ impl Store {
             Topology::Memory => Self::Memory,
             Topology::Single => {
                 let options = RedisServer::options().append_only().arguments(DEBUG);
+                let clocks = clocks(1);
+                let options = clocks
+                    .iter()
+                    .fold(options, |options, clock| clock.of(options));
                 let redis = options.network(network).start();
-                Self::Single(Box::new(redis), Proxies::of(1, network))
+                Self::Single(Box::new(redis), Proxies::of(1, network), clocks)
             }
             Topology::Sentinel => {
                 let debug = |options: RedisOptions| options.arguments(DEBUG).network(network);
@@ -126,8 +143,16 @@ impl Store {
             }
             Topology::Quorum => {
                 let options = RedisOptions::default().arguments(DEBUG).network(network);
-                let masters = Masters::start_with(&options, MASTERS).bootstrapped();
-                Self::Quorum(masters, Proxies::of(MASTERS, network))
+                let clocks = clocks(MASTERS);
+                let masters = (0..MASTERS).map(|master| {
+                    let options = options.clone();
+                    match clocks.get(master) {
+                        Some(clock) => clock.of(options),
+                        None => options,
+                    }
+                });
+                let masters = Masters::start_each(masters).bootstrapped();
+                Self::Quorum(masters, Proxies::of(MASTERS, network), clocks)
             }
         })
     }
@@ -144,13 +169,13 @@ impl Store {
     pub(crate) async fn url(&mut self) -> String {
         match self {
             Self::Memory => "memory:".to_owned(),
-            Self::Single(redis, proxies) => {
+            Self::Single(redis, proxies, _) => {
                 let address = proxies.add(0, redis.address()).await;
                 redis.url_through(address)
             }
             Self::Sentinel(sentinels) => sentinels.url(),
             Self::Cluster(cluster) => cluster.url(),
-            Self::Quorum(masters, proxies) => {
+            Self::Quorum(masters, proxies, _) => {
                 let mut hosts = Vec::new();
                 for (number, server) in masters.servers().iter().enumerate() {
                     hosts.push(proxies.add(number, server.address()).await.to_string());
@@ -171,7 +196,7 @@ impl Store {
     /// Returns the proxies between coordinators and the store.
     pub(crate) fn proxies(&self) -> &[FaultProxy] {
         match self {
-            Self::Single(_, proxies) | Self::Quorum(_, proxies) => &proxies.all,
+            Self::Single(_, proxies, _) | Self::Quorum(_, proxies, _) => &proxies.all,
             _ => &[],
         }
     }
@@ -180,7 +205,7 @@ impl Store {
     pub(crate) fn hosts(&self) -> Vec<Host> {
         match self {
             Self::Memory => Vec::new(),
-            Self::Single(_, proxies) | Self::Quorum(_, proxies) => proxies.hosts.clone(),
+            Self::Single(_, proxies, _) | Self::Quorum(_, proxies, _) => proxies.hosts.clone(),
             Self::Sentinel(sentinels) => {
                 let all = sentinels
                     .redis()
@@ -196,14 +221,22 @@ impl Store {
         }
     }
 
+    /// Returns the clock and disk of each server that has its own.
+    pub(crate) fn clocks(&self) -> &[WallClock] {
+        match self {
+            Self::Single(_, _, clocks) | Self::Quorum(_, _, clocks) => clocks,
+            _ => &[],
+        }
+    }
+
     /// Returns all servers with data.
     pub(crate) fn servers(&self) -> Vec<&RedisServer> {
         match self {
             Self::Memory => Vec::new(),
-            Self::Single(redis, _) => vec![redis],
+            Self::Single(redis, ..) => vec![redis],
             Self::Sentinel(sentinels) => sentinels.redis().servers().iter().collect(),
             Self::Cluster(cluster) => cluster.nodes().iter().collect(),
-            Self::Quorum(masters, _) => masters.servers().iter().collect(),
+            Self::Quorum(masters, ..) => masters.servers().iter().collect(),
         }
     }
 
@@ -215,10 +248,10 @@ impl Store {
     pub(crate) fn master(&self, any: u32) -> &RedisServer {
         match self {
             Self::Memory => panic!("memory has no server"),
-            Self::Single(redis, _) => redis,
+            Self::Single(redis, ..) => redis,
             Self::Sentinel(sentinels) => sentinels.redis().server(sentinels.master()),
             Self::Cluster(cluster) => cluster.node(cluster.master_of(slot(any))),
-            Self::Quorum(masters, _) => masters.server(any as usize % MASTERS),
+            Self::Quorum(masters, ..) => masters.server(any as usize % MASTERS),
         }
     }
 

@@ -130,7 +130,7 @@ fn excuse<'a>(
         (new, old)
     };
     story.faults.iter().find(|fault| {
-        let lost = fault.loses_data
+        let lost = (fault.loses_data || fault.cuts_leases)
             && granted(older) <= fault.span.end
             && granted(younger) >= fault.span.begin
             && older.part.end >= fault.span.begin

@@ -72,10 +72,10 @@ impl Fault {
             _ => Vec::new(),
         };
         Effects {
-            loses_data: false,
             resets,
             stops,
             disturbs: client,
+            ..Effects::default()
         }
     }
 }

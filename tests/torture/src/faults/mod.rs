@@ -1,6 +1,7 @@
 //! Faults, drawn from the seed alone: one sequence against clients and their connections, one against coordinators and the store.
 
 pub(crate) mod clients;
+mod kinds;
 mod redis;
 pub(crate) mod servers;
 

@@ -14,11 +14,11 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use super::{millis, redis};
+use super::{kinds::Fault, millis, redis};
 use crate::{
     TTL,
     coordinators::Coordinators,
-    record::{Effects, Record},
+    record::Record,
     store::{Store, slot},
 };
 
@@ -29,136 +29,6 @@ const CALM: Duration = Duration::from_secs(20);
 
 /// Longest time until a master has been replaced.
 const FAILED_OVER: Duration = Duration::from_secs(30);
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fault {
-    KillCoordinator,
-    StopCoordinator,
-    Drain,
-    RollingRestart,
-    StopServer,
-    KillServer,
-    Scripts,
-    KillConnections(&'static str),
-    Pause(&'static str),
-    Sleep,
-    FlushAll,
-    Stall,
-    Mute,
-    Cut,
-    Slow,
-    FailOver,
-    FailOverByKill,
-    FailOverByStop,
-    StopSentinel,
-    FullMemory,
-    MoveSlot,
-    Partition,
-    PartitionOneWay,
-    Isolate,
-    SlowLink,
-}
-
-const COORDINATORS: [Fault; 4] = [
-    Fault::KillCoordinator,
-    Fault::StopCoordinator,
-    Fault::Drain,
-    Fault::RollingRestart,
-];
-const COMMANDS: [Fault; 8] = [
-    Fault::StopServer,
-    Fault::Scripts,
-    Fault::KillConnections("normal"),
-    Fault::KillConnections("pubsub"),
-    Fault::Pause("ALL"),
-    Fault::Pause("WRITE"),
-    Fault::Sleep,
-    Fault::FullMemory,
-];
-const PROXIES: [Fault; 4] = [Fault::Stall, Fault::Mute, Fault::Cut, Fault::Slow];
-const NETWORK: [Fault; 4] = [
-    Fault::Partition,
-    Fault::PartitionOneWay,
-    Fault::Isolate,
-    Fault::SlowLink,
-];
-const FAIL_OVERS: [Fault; 3] = [
-    Fault::FailOver,
-    Fault::FailOverByKill,
-    Fault::FailOverByStop,
-];
-
-impl Fault {
-    /// Returns those that a store can have.
-    fn of(store: &Store) -> Vec<Self> {
-        let mut all = COORDINATORS.to_vec();
-        let further: &[&[Self]] = match store {
-            Store::Memory => &[],
-            Store::Single(..) => &[&COMMANDS, &PROXIES, &[Self::KillServer, Self::FlushAll]],
-            Store::Sentinel(..) => &[
-                &COMMANDS,
-                &FAIL_OVERS,
-                &[Self::StopSentinel, Self::FlushAll],
-            ],
-            Store::Cluster(..) => &[&COMMANDS, &FAIL_OVERS, &[Self::MoveSlot, Self::FlushAll]],
-            // One master that forgets is a master less, unless it says nothing of it, as with FLUSHALL.
-            Store::Quorum(..) => &[&COMMANDS, &PROXIES, &[Self::KillServer]],
-        };
-        all.extend(further.iter().copied().flatten());
-        if !store.hosts().is_empty() {
-            all.extend(NETWORK);
-        }
-        all
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::KillCoordinator => "SIGKILL of a coordinator",
-            Self::StopCoordinator => "SIGSTOP of a coordinator",
-            Self::Drain => "drain",
-            Self::RollingRestart => "rolling restart",
-            Self::StopServer => "SIGSTOP of Redis",
-            Self::KillServer => "SIGKILL of Redis",
-            Self::Scripts => "SCRIPT FLUSH",
-            Self::KillConnections(_) => "CLIENT KILL",
-            Self::Pause(_) => "CLIENT PAUSE",
-            Self::Sleep => "DEBUG SLEEP",
-            Self::FlushAll => "FLUSHALL",
-            Self::Stall => "store stalled",
-            Self::Mute => "store mute",
-            Self::Cut => "store cut",
-            Self::Slow => "store slow",
-            Self::FailOver => "fail-over on request",
-            Self::FailOverByKill => "fail-over after SIGKILL",
-            Self::FailOverByStop => "fail-over after SIGSTOP",
-            Self::StopSentinel => "SIGSTOP of a sentinel",
-            Self::FullMemory => "full memory",
-            Self::MoveSlot => "slot moved",
-            Self::Partition => "partition",
-            Self::PartitionOneWay => "partition one way",
-            Self::Isolate => "host isolated",
-            Self::SlowLink => "slow link",
-        }
-    }
-
-    /// Returns whether the store may forget by it what it had confirmed.
-    fn loses_data(self, store: &Store) -> bool {
-        let replaced = matches!(
-            self,
-            Self::FailOver | Self::FailOverByKill | Self::FailOverByStop | Self::Isolate
-        );
-        match (store, self) {
-            (Store::Memory, Self::KillCoordinator | Self::Drain | Self::RollingRestart) => true,
-            // The replica waits until it has everything.
-            (Store::Cluster(_), Self::FailOver) => false,
-            // A server that stands still for long is replaced.
-            (Store::Sentinel(_) | Store::Cluster(_), fault) => {
-                replaced || matches!(fault, Self::StopServer | Self::Sleep | Self::FlushAll)
-            }
-            (_, fault) => fault == Self::FlushAll,
-        }
-    }
-}
 
 /// Does faults to coordinators and the store until the end.
 pub(crate) async fn run(
@@ -199,12 +69,7 @@ struct Drawn {
 
 impl Drawn {
     async fn apply(&self, store: &mut Store, coordinators: &mut Coordinators, record: &Record) {
-        let loses_data = self.fault.loses_data(store);
-        let effects = if loses_data {
-            Effects::losing_data()
-        } else {
-            Effects::on_all()
-        };
+        let effects = self.fault.effects(store);
         let target = self.target(store);
         let masters = block_in_place(|| store.masters());
         let begun = record.begin(self.fault.name(), &target, &effects);
@@ -217,7 +82,11 @@ impl Drawn {
                 self.to_network(store, coordinators).await
             }
             Fault::Stall | Fault::Mute | Fault::Cut | Fault::Slow => self.to_proxies(store).await,
-            Fault::FailOver | Fault::FailOverByKill | Fault::FailOverByStop => {
+            Fault::ClockAhead | Fault::ClockBehind | Fault::SlowDisk => self.to_clock(store).await,
+            Fault::FailOver
+            | Fault::FailOverByKill
+            | Fault::FailOverByStop
+            | Fault::LaggingFailOver => {
                 block_in_place(|| self.fail_over(store));
             }
             Fault::MoveSlot => {
@@ -234,11 +103,11 @@ impl Drawn {
                 }
             }
             Fault::KillServer => {
-                if let Store::Single(redis, _) = store {
+                if let Store::Single(redis, ..) = store {
                     redis.kill();
                     sleep(self.time / 2).await;
                     block_in_place(|| redis.restart());
-                } else if let Store::Quorum(masters, _) = store {
+                } else if let Store::Quorum(masters, ..) = store {
                     let number = self.any as usize % masters.servers().len();
                     masters.kill(number);
                     sleep(self.time / 2).await;
@@ -255,7 +124,7 @@ impl Drawn {
         for new in now.difference(&masters) {
             record.line("failed_over", json!({"to": new.to_string()}));
         }
-        if loses_data {
+        if effects.loses_data || effects.cuts_leases {
             // Until each holder of before has been told, or its lease is over.
             sleep(TTL).await;
         }
@@ -361,6 +230,25 @@ impl Drawn {
         }
     }
 
+    /// Steps a clock by less than the ten seconds beyond which the order of service is not promised, or slows a disk down.
+    async fn to_clock(&self, store: &Store) {
+        let clocks = store.clocks();
+        let clock = &clocks[self.any as usize % clocks.len()];
+        let by = i64::try_from(self.time.as_micros()).unwrap_or(i64::MAX);
+        match self.fault {
+            Fault::SlowDisk => {
+                clock.delay_syncs(self.time / 20);
+                sleep(self.time).await;
+                clock.delay_syncs(Duration::ZERO);
+            }
+            fault => {
+                clock.set_ahead(if fault == Fault::ClockAhead { by } else { -by });
+                sleep(self.time).await;
+                clock.set_ahead(0);
+            }
+        }
+    }
+
     async fn to_server(&self, store: &Store) {
         let servers = store.servers();
         let server = servers[self.any as usize % servers.len()];
@@ -388,6 +276,15 @@ impl Drawn {
                 redis::send(server, &limit("1")).await;
                 sleep(self.time).await;
                 redis::send(server, &limit("0")).await;
+            }
+            Fault::Eviction => {
+                let master = block_in_place(|| store.master(self.any));
+                let set = |name, value| redis::command(&["CONFIG", "SET", name, value]);
+                redis::send(master, &set("maxmemory-policy", "allkeys-random")).await;
+                redis::send(master, &set("maxmemory", "1")).await;
+                sleep(self.time / 2).await;
+                redis::send(master, &set("maxmemory", "0")).await;
+                redis::send(master, &set("maxmemory-policy", "noeviction")).await;
             }
             Fault::Sleep => {
                 // Below the time for which the command itself is waited for.
@@ -426,6 +323,17 @@ impl Drawn {
         let old = sentinels.master();
         match self.fault {
             Fault::FailOverByKill => sentinels.redis_mut().server_mut(old).kill(),
+            Fault::LaggingFailOver => {
+                let servers = sentinels.redis().servers().iter().enumerate();
+                let replicas: Vec<_> = servers.filter(|(number, _)| *number != old).collect();
+                replicas.iter().for_each(|(_, replica)| replica.stop());
+                std::thread::sleep(self.time / 2);
+                let replicas: Vec<_> = replicas.into_iter().map(|(number, _)| number).collect();
+                sentinels.redis_mut().server_mut(old).kill();
+                for replica in replicas {
+                    sentinels.redis().server(replica).cont();
+                }
+            }
             Fault::FailOverByStop => sentinels.redis().server(old).stop(),
             _ => {
                 let sentinel = &sentinels.sentinels()[self.any as usize % 3];
@@ -441,7 +349,9 @@ impl Drawn {
         }
         sentinels.wait_failed_over(old);
         match self.fault {
-            Fault::FailOverByKill => sentinels.redis_mut().server_mut(old).restart(),
+            Fault::FailOverByKill | Fault::LaggingFailOver => {
+                sentinels.redis_mut().server_mut(old).restart();
+            }
             Fault::FailOverByStop => sentinels.redis().server(old).cont(),
             _ => {}
         }
@@ -453,8 +363,15 @@ impl Drawn {
             return;
         };
         match self.fault {
-            Fault::FailOverByKill => {
+            Fault::FailOverByKill | Fault::LaggingFailOver => {
+                if self.fault == Fault::LaggingFailOver {
+                    cluster.pause(replica);
+                    std::thread::sleep(self.time / 2);
+                }
                 cluster.kill(old);
+                if self.fault == Fault::LaggingFailOver {
+                    cluster.resume(replica);
+                }
                 wait::until_blocking("the replica to be promoted", FAILED_OVER, || {
                     cluster.replica_of(old).map_or(Ok(()), Err)
                 });

@@ -1,0 +1,174 @@
+//! Kinds of faults of coordinators and the store, and what each may do.
+
+use crate::{record::Effects, store::Store};
+
+/// Fault of a coordinator, a server or the network between them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    KillCoordinator,
+    StopCoordinator,
+    Drain,
+    RollingRestart,
+    StopServer,
+    KillServer,
+    Scripts,
+    KillConnections(&'static str),
+    Pause(&'static str),
+    Sleep,
+    FlushAll,
+    Stall,
+    Mute,
+    Cut,
+    Slow,
+    FailOver,
+    FailOverByKill,
+    FailOverByStop,
+    StopSentinel,
+    FullMemory,
+    MoveSlot,
+    Partition,
+    PartitionOneWay,
+    Isolate,
+    SlowLink,
+    ClockAhead,
+    ClockBehind,
+    SlowDisk,
+    Eviction,
+    LaggingFailOver,
+}
+
+const COORDINATORS: [Fault; 4] = [
+    Fault::KillCoordinator,
+    Fault::StopCoordinator,
+    Fault::Drain,
+    Fault::RollingRestart,
+];
+const COMMANDS: [Fault; 8] = [
+    Fault::StopServer,
+    Fault::Scripts,
+    Fault::KillConnections("normal"),
+    Fault::KillConnections("pubsub"),
+    Fault::Pause("ALL"),
+    Fault::Pause("WRITE"),
+    Fault::Sleep,
+    Fault::FullMemory,
+];
+const PROXIES: [Fault; 4] = [Fault::Stall, Fault::Mute, Fault::Cut, Fault::Slow];
+const NETWORK: [Fault; 4] = [
+    Fault::Partition,
+    Fault::PartitionOneWay,
+    Fault::Isolate,
+    Fault::SlowLink,
+];
+const FAIL_OVERS: [Fault; 4] = [
+    Fault::LaggingFailOver,
+    Fault::FailOver,
+    Fault::FailOverByKill,
+    Fault::FailOverByStop,
+];
+
+impl Fault {
+    /// Returns those that a store can have.
+    pub(super) fn of(store: &Store) -> Vec<Self> {
+        let mut all = COORDINATORS.to_vec();
+        let further: &[&[Self]] = match store {
+            Store::Memory => &[],
+            Store::Single(..) => &[
+                &COMMANDS,
+                &PROXIES,
+                &[Self::KillServer, Self::FlushAll, Self::Eviction],
+            ],
+            Store::Sentinel(..) => &[
+                &COMMANDS,
+                &FAIL_OVERS,
+                &[Self::StopSentinel, Self::FlushAll, Self::Eviction],
+            ],
+            Store::Cluster(..) => &[
+                &COMMANDS,
+                &FAIL_OVERS,
+                &[Self::MoveSlot, Self::FlushAll, Self::Eviction],
+            ],
+            // One master that forgets is a master less, unless it says nothing of it, as with FLUSHALL.
+            Store::Quorum(..) => &[&COMMANDS, &PROXIES, &[Self::KillServer]],
+        };
+        all.extend(further.iter().copied().flatten());
+        if !store.hosts().is_empty() {
+            all.extend(NETWORK);
+        }
+        match store {
+            _ if store.clocks().is_empty() => {}
+            Store::Quorum(..) => all.extend([Self::ClockAhead, Self::ClockBehind]),
+            _ => all.extend([Self::ClockAhead, Self::ClockBehind, Self::SlowDisk]),
+        }
+        all
+    }
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::KillCoordinator => "SIGKILL of a coordinator",
+            Self::StopCoordinator => "SIGSTOP of a coordinator",
+            Self::Drain => "drain",
+            Self::RollingRestart => "rolling restart",
+            Self::StopServer => "SIGSTOP of Redis",
+            Self::KillServer => "SIGKILL of Redis",
+            Self::Scripts => "SCRIPT FLUSH",
+            Self::KillConnections(_) => "CLIENT KILL",
+            Self::Pause(_) => "CLIENT PAUSE",
+            Self::Sleep => "DEBUG SLEEP",
+            Self::FlushAll => "FLUSHALL",
+            Self::Stall => "store stalled",
+            Self::Mute => "store mute",
+            Self::Cut => "store cut",
+            Self::Slow => "store slow",
+            Self::FailOver => "fail-over on request",
+            Self::FailOverByKill => "fail-over after SIGKILL",
+            Self::FailOverByStop => "fail-over after SIGSTOP",
+            Self::StopSentinel => "SIGSTOP of a sentinel",
+            Self::FullMemory => "full memory",
+            Self::MoveSlot => "slot moved",
+            Self::Partition => "partition",
+            Self::PartitionOneWay => "partition one way",
+            Self::Isolate => "host isolated",
+            Self::SlowLink => "slow link",
+            Self::ClockAhead => "clock stepped ahead and back",
+            Self::ClockBehind => "clock stepped back and ahead",
+            Self::SlowDisk => "slow disk",
+            Self::Eviction => "full memory with eviction",
+            Self::LaggingFailOver => "fail-over to a replica that lagged",
+        }
+    }
+
+    /// Returns what it may do, as docs/promises.md tells.
+    pub(super) fn effects(self, store: &Store) -> Effects {
+        let steps = matches!(self, Self::ClockAhead | Self::ClockBehind);
+        match (self.loses_data(store), steps, store) {
+            (true, ..) => Effects::losing_data(),
+            // One clock of a quorum is a master less, and nothing more.
+            (_, true, Store::Single(..)) => Effects::cutting_leases(),
+            _ => Effects::on_all(),
+        }
+    }
+
+    /// Returns whether the store may forget by it what it had confirmed.
+    fn loses_data(self, store: &Store) -> bool {
+        let replaced = matches!(
+            self,
+            Self::FailOver
+                | Self::FailOverByKill
+                | Self::FailOverByStop
+                | Self::LaggingFailOver
+                | Self::Isolate
+                | Self::Eviction
+        );
+        match (store, self) {
+            (Store::Memory, Self::KillCoordinator | Self::Drain | Self::RollingRestart) => true,
+            // The replica waits until it has everything.
+            (Store::Cluster(_), Self::FailOver) => false,
+            // A server that stands still for long is replaced.
+            (Store::Sentinel(_) | Store::Cluster(_), fault) => {
+                replaced || matches!(fault, Self::StopServer | Self::Sleep | Self::FlushAll)
+            }
+            (_, fault) => matches!(fault, Self::FlushAll | Self::Eviction),
+        }
+    }
+}
