@@ -19,6 +19,8 @@ use crate::{TTL, coordinators::Coordinators, planted, record::Record};
 const CLIENTS: [(Kind, usize); 3] = [(Kind::Rust, 5), (Kind::Stub, 2), (Kind::Locker, 1)];
 /// Tasks of each, which take locks independently.
 const TASKS: u32 = 4;
+/// Longest time until clients that were disturbed go on. One that does not is the checker's concern: something of it has no end.
+const GONE_ON: Duration = Duration::from_secs(10);
 /// Longest time until clients have ended after they were asked to: the longest wait of an acquire, and some.
 const ENDED: Duration = Duration::from_secs(90);
 
@@ -195,6 +197,21 @@ impl Clients {
             proxies,
             input: Some(input),
         };
+    }
+
+    /// Waits, without faults, until each has gone on: it has asked for something since.
+    pub(crate) async fn go_on(&self) {
+        let asked = |seat: &Seat| {
+            let history = std::fs::read_to_string(self.record.path(&seat.name));
+            history.map_or(0, |text| text.matches(r#""kind":"asked""#).count())
+        };
+        let before: Vec<_> = self.seats.iter().map(asked).collect();
+        let deadline = Instant::now() + GONE_ON;
+        for (seat, before) in self.seats.iter().zip(before) {
+            while asked(seat) <= before && Instant::now() < deadline {
+                sleep(Duration::from_millis(50)).await;
+            }
+        }
     }
 
     /// Asks all to end, waits until they have, and returns what failed. A client that does not end is left to the checker as

@@ -53,8 +53,6 @@ pub(crate) const TTL: Duration = Duration::from_secs(3);
 const OVERTIME: Duration = Duration::from_secs(240);
 /// Longest time until everything has ended after the run was broken off.
 const BROKEN_OFF: Duration = Duration::from_secs(10);
-/// Time without faults in which what was disturbed goes on, before the clients are asked to end.
-const QUIET: Duration = Duration::from_secs(5);
 
 struct Arguments {
     minutes: f64,
@@ -264,7 +262,7 @@ async fn run_for(
     });
     faults::clients::run(&mut clients, record, StdRng::seed_from_u64(left), end).await;
     let (store, coordinators) = servers.await.expect("the faults go on");
-    sleep(QUIET).await;
+    clients.go_on().await;
     let mut failures = clients.finish().await;
     let keys = store.left(&coordinators).await;
     record.line("left", json!({"keys": keys}));

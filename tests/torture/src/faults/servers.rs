@@ -372,17 +372,22 @@ impl Drawn {
                 if self.fault == Fault::LaggingFailOver {
                     cluster.resume(replica);
                 }
-                wait::until_blocking("the replica to be promoted", FAILED_OVER, || {
-                    cluster.replica_of(old).map_or(Ok(()), Err)
-                });
+                until_promoted(cluster, old);
                 cluster.restart(old);
             }
             Fault::FailOverByStop => {
                 cluster.pause(old);
-                std::thread::sleep(self.time + Duration::from_secs(2));
+                until_promoted(cluster, old);
                 cluster.resume(old);
             }
             _ => cluster.fail_over(replica),
         }
     }
+}
+
+/// Waits until the replica of a node that does not run has taken its place.
+fn until_promoted(cluster: &Cluster, old: usize) {
+    wait::until_blocking("the replica to be promoted", FAILED_OVER, || {
+        cluster.replica_of(old).map_or(Ok(()), Err)
+    });
 }
