@@ -449,7 +449,12 @@ fn a_watcher_that_saw_the_end_of_a_hold_that_stood_is_found() {
         let fields = json!({"client": "a", "ask": 1, "held": held});
         history.line(501, "released", fields);
         history.fault(5, 700, &json!({"loses_data": true}));
+        let lines = history.lines.clone();
         history.finds(expected);
+        // It was at a master that was replaced, and has left that.
+        let mut history = History { lines, sequence: 0 };
+        history.line(at + 10, "watch_gap", json!({"watcher": "w"}));
+        history.finds(&[]);
     }
 }
 

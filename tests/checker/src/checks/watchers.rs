@@ -9,12 +9,12 @@ use crate::{
 };
 
 /// Demands that each watcher sees the grants of a lock in the order of their tokens, and no hold end twice or before its grant,
-/// unless the store lost data then; that no watcher sees the end of a hold that stood; and that no watcher misses a grant or an
-/// end that another one saw, unless it was told of a gap.
+/// unless the store lost data then; that no watcher sees the end of a hold that stood, unless the store lost data then and the
+/// watcher is soon told of a gap; and that no watcher misses a grant or an end that another one saw, unless it was told of a gap.
 pub(super) fn check(story: &Story, limits: Limits, verdict: &mut Verdict) {
     for (watcher, seen) in &story.watchers {
         in_order(story, (watcher, seen), limits, verdict);
-        no_early_end(story, (watcher, seen), verdict);
+        no_early_end(story, (watcher, seen), limits, verdict);
     }
     for (watcher, seen) in &story.watchers {
         for (other, seen_there) in &story.watchers {
@@ -80,8 +80,14 @@ fn in_order(
     }
 }
 
-/// Checks ends by the times at which holders began to release what was still there.
-fn no_early_end(story: &Story, (watcher, seen): (&str, &[Seen]), verdict: &mut Verdict) {
+/// Checks ends by the times at which holders began to release what was still there. A coordinator that is still at a master that
+/// was replaced tells its watchers of that one, and of a gap once it has left it.
+fn no_early_end(
+    story: &Story,
+    (watcher, seen): (&str, &[Seen]),
+    limits: Limits,
+    verdict: &mut Verdict,
+) {
     let stood: HashMap<(&str, i64), u64> = story
         .acquires
         .iter()
@@ -100,6 +106,13 @@ fn no_early_end(story: &Story, (watcher, seen): (&str, &[Seen]), verdict: &mut V
         let Some(until) = stood.get(&(&**lock, *token)).filter(|until| at < until) else {
             continue;
         };
+        let soon = *at..=at.saturating_add(limits.moment);
+        let is_taken_back = seen
+            .iter()
+            .any(|seen| soon.contains(&seen.at) && matches!(seen.what, Sight::Gap));
+        if is_taken_back && loses_data(story, *at, limits) {
+            continue;
+        }
         verdict.violations.push(Violation {
             kind: Kind::Disordered,
             sentence: format!(

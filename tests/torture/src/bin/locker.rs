@@ -70,7 +70,7 @@ async fn run(
 ) {
     let worker = &arguments.worker;
     // It stands in no queue.
-    let ask = worker.asks(cycle, &worker.name);
+    let ask = worker.asks(cycle, value);
     let give_up = after(now(), cycle.wait.unwrap_or_default());
     let key = cycle.key();
     let until = loop {

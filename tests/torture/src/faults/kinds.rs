@@ -164,9 +164,11 @@ impl Fault {
             (Store::Memory, Self::KillCoordinator | Self::Drain | Self::RollingRestart) => true,
             // The replica waits until it has everything.
             (Store::Cluster(_), Self::FailOver) => false,
-            // A server that stands still for long is replaced.
+            // A server that answers nobody for long is replaced.
             (Store::Sentinel(_) | Store::Cluster(_), fault) => {
-                replaced || matches!(fault, Self::StopServer | Self::Sleep | Self::FlushAll)
+                let is_silent =
+                    matches!(fault, Self::StopServer | Self::Sleep | Self::Pause("ALL"));
+                replaced || is_silent || matches!(fault, Self::FlushAll)
             }
             (_, fault) => matches!(fault, Self::FlushAll | Self::Eviction),
         }
