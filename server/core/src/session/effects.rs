@@ -91,11 +91,11 @@ pub(super) enum Purpose {
     /// A release because the session closes.
     CloseRelease(Claim),
     /// A change of a value.
-    SetValue(RequestId),
+    SetValue(RequestId, OwnerId),
     /// A downgrade.
-    Downgrade(RequestId),
+    Downgrade(RequestId, OwnerId),
     /// A return of some permits.
-    Reduce(RequestId),
+    Reduce(RequestId, OwnerId),
     /// Notes how many times a hold is held.
     SetCount(OwnerId, u32),
     /// Renews a hold.
@@ -111,9 +111,10 @@ impl Purpose {
     /// [`Effects::acquire`].
     const fn request(&self) -> Option<RequestId> {
         match self {
-            Self::Release(id, _) | Self::SetValue(id) | Self::Downgrade(id) | Self::Reduce(id) => {
-                Some(*id)
-            }
+            Self::Release(id, _)
+            | Self::SetValue(id, _)
+            | Self::Downgrade(id, _)
+            | Self::Reduce(id, _) => Some(*id),
             _ => None,
         }
     }
@@ -123,9 +124,9 @@ impl Purpose {
         matches!(
             self,
             Self::Release(..)
-                | Self::SetValue(_)
-                | Self::Downgrade(_)
-                | Self::Reduce(_)
+                | Self::SetValue(..)
+                | Self::Downgrade(..)
+                | Self::Reduce(..)
                 | Self::SetCount(..)
         )
     }

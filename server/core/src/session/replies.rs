@@ -77,15 +77,15 @@ impl Session {
                     hold_count: 0,
                 });
             }
-            Purpose::SetValue(request) => self.answer(request, result, |reply| {
-                Response::ValueSet(reply == Reply::Changed(true))
-            }),
-            Purpose::Downgrade(request) => self.answer(request, result, |reply| {
-                Response::Downgraded(reply == Reply::Changed(true))
-            }),
-            Purpose::Reduce(request) => self.answer(request, result, |reply| {
-                Response::Reduced(reply == Reply::Changed(true))
-            }),
+            Purpose::SetValue(request, owner) => {
+                self.changed(request, owner, result, Response::ValueSet);
+            }
+            Purpose::Downgrade(request, owner) => {
+                self.changed(request, owner, result, Response::Downgraded);
+            }
+            Purpose::Reduce(request, owner) => {
+                self.changed(request, owner, result, Response::Reduced);
+            }
             Purpose::SetCount(owner, count) => {
                 let stored = result.is_ok().then_some(count);
                 let effects = &mut self.effects;
@@ -122,6 +122,25 @@ impl Session {
             self.effects.register(claim.owner, Interest::Forgotten);
         } else {
             self.effects.clean_up(claim, End::Clean, None, now);
+        }
+    }
+
+    /// Answers a change of a hold. If a hold of the session is gone, its client believes in it no longer: a renewal finds out why it
+    /// is gone, so that the session does not go on with it.
+    fn changed(
+        &mut self,
+        request: RequestId,
+        owner: OwnerId,
+        result: Result<Stamped, CommandFailure>,
+        response: impl FnOnce(bool) -> Response,
+    ) {
+        let reply = result.as_ref().map(|stamped| &stamped.executed.reply);
+        let is_gone = reply == Ok(&Reply::Changed(false));
+        self.answer(request, result, |reply| {
+            response(reply == Reply::Changed(true))
+        });
+        if is_gone && self.is_open() && self.tenure.holds().get(&owner).is_some() {
+            self.tenure.renew(&mut self.effects);
         }
     }
 

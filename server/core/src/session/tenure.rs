@@ -173,7 +173,7 @@ impl Tenure {
             return Err(Refused::TooManyRequests(Effect::ValueNotChanged));
         }
         let op = Op::SetValue { owner, value };
-        effects.store(Purpose::SetValue(request), name, op);
+        effects.store(Purpose::SetValue(request, owner), name, op);
         Ok(())
     }
 
@@ -197,7 +197,11 @@ impl Tenure {
         }
         // From here on, whatever becomes of it: nothing may count on its being exclusive.
         self.holds.downgrade(&owner);
-        effects.store(Purpose::Downgrade(request), name, Op::Downgrade { owner });
+        effects.store(
+            Purpose::Downgrade(request, owner),
+            name,
+            Op::Downgrade { owner },
+        );
         Ok(())
     }
 
@@ -226,7 +230,7 @@ impl Tenure {
         // From here on, whatever becomes of it: nothing may count on the former number.
         self.holds.reduce(&owner, permits);
         let op = Op::Reduce { owner, permits };
-        effects.store(Purpose::Reduce(request), name, op);
+        effects.store(Purpose::Reduce(request, owner), name, op);
         Ok(())
     }
 

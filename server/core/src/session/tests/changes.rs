@@ -7,13 +7,13 @@ use super::{
     several::several,
 };
 use crate::{
-    command::{End, Op},
+    command::{End, Loss, Op},
     id::{Actor, OwnerId},
     mode::{Mode, Permits},
     name::Value,
     session::{
-        AcquireRequest, Effect, Interest, MAX_IN_FLIGHT, NotGranted, Note, Refused, Request,
-        Response, Wait,
+        AcquireRequest, Effect, Interest, LostLock, LostWhy, MAX_IN_FLIGHT, NotGranted, Note,
+        Refused, Request, Response, Wait,
     },
 };
 
@@ -271,4 +271,20 @@ fn a_hold_that_only_an_acquire_counts_on_ends_with_it() {
     assert_eq!(scene.registered.get(&held), Some(&Interest::Settling));
     assert_eq!(scene.session.holds(), 0);
     assert_eq!(scene.notes, [Note::NothingToRenew]);
+}
+
+#[test]
+fn a_change_that_finds_its_hold_gone_has_the_session_find_out_why() {
+    let mut scene = Scene::open();
+    let owner = scene.hold(2, several(&["a"]))[0];
+    scene.lose_all();
+    scene.ask(3, set_value("a", owner));
+    scene.answer();
+    assert_eq!(scene.said(), [(3, Response::ValueSet(false))]);
+    assert_eq!(scene.ops(), ["renew"]);
+    scene.answer();
+    let (name, why) = (name("a"), LostWhy::Store(Loss::Deleted));
+    let lost = vec![LostLock { name, owner, why }];
+    assert_eq!(scene.said(), [(0, Response::Lost(lost))]);
+    assert_eq!(scene.session.holds(), 0);
 }

@@ -427,6 +427,11 @@ impl Scene {
         self.deliver(&Stamped { executed, sent_at });
     }
 
+    /// The store loses everything.
+    pub(super) fn lose_all(&mut self) {
+        self.table = LockTable::default();
+    }
+
     /// Returns the number of holders of a lock.
     pub(super) fn holders(&mut self, text: &str) -> usize {
         match self.apply(name(text), Op::View { waiters: 0 }).reply {
