@@ -7,7 +7,7 @@ TOOLS := target/tools
 BUF := $(TOOLS)/node_modules/.bin/buf
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test soak torture torture-all fuzz bench bench-quick demo demo-scheduler lint fmt clippy doc buf deny ops portable portable-foreign deb proto-baseline setup tools
+.PHONY: help run build test soak planted torture torture-all fuzz bench bench-quick demo demo-scheduler lint fmt clippy doc buf deny ops portable portable-foreign deb proto-baseline setup tools
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -51,6 +51,9 @@ suite-%:
 
 soak-%:
 	SOAK=$(SOAK) $(CARGO) test --locked --workspace --test $* -- soak::
+
+planted: ## Plant one fault after the other in the real code, and check that the simulation finds each
+	$(CARGO) test --locked --workspace --features leasehold-simulation/planted --test simulation -- --nocapture planted::
 
 # A planted fault is in programs of its own, so that nobody runs them by mistake.
 PLANTED ?=

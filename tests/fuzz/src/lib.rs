@@ -34,6 +34,7 @@ simulation! {
     detector "../../tests/simulation/detector.rs";
     dice "../../tests/simulation/dice.rs";
     program "../../tests/simulation/program.rs";
+    promises "../../tests/simulation/promises.rs";
     schedule "../../tests/simulation/schedule.rs";
     store "../../tests/simulation/store.rs";
     weather "../../tests/simulation/weather.rs";

@@ -121,7 +121,15 @@ impl World {
                         );
                         coordinator.acquiring += 1;
                     }
-                    Op::Renew { .. } => self.seen.renewals += 1,
+                    Op::Renew { owner, .. } => {
+                        self.seen.renewals += 1;
+                        self.check_bound(number, owner);
+                        assert!(
+                            !served.lost.contains(owner),
+                            "at {}, session {stream} renews a hold of {name}, of which it has told its client that it is lost",
+                            self.now
+                        );
+                    }
                     _ => {}
                 }
                 self.send(run, Destination::Session(stream, id), name, op);
@@ -149,6 +157,18 @@ impl World {
             Output::TellMoved(owner) => self.coordinators[number].registry.moved(&owner),
             Output::Send(request, response) => {
                 self.count(&response);
+                match &response {
+                    Response::Lost(locks) => {
+                        served.lost.extend(locks.iter().map(|lock| lock.owner))
+                    }
+                    // A waiter whose grant was taken before it heard of it may be granted again under its owner id.
+                    Response::Granted { locks, .. } => {
+                        for lock in locks.iter() {
+                            served.lost.remove(&lock.owner);
+                        }
+                    }
+                    _ => {}
+                }
                 let mut messages = Vec::new();
                 let surroundings = served.surroundings.as_mut().expect("it is open");
                 surroundings.encode(request, response, |answer| messages.push(answer));

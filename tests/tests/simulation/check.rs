@@ -14,6 +14,7 @@ impl World {
     /// expire: another one may have the lock at that moment. Fails too if it says that it has another number of permits, unless it
     /// gave some back.
     pub(crate) fn check(&mut self) {
+        self.check_told();
         let now = self.now;
         let mut live = Vec::new();
         for (number, client) in self.clients.iter().enumerate() {
@@ -27,7 +28,11 @@ impl World {
                 let name = NAMES.iter().position(|name| *name == guard.name());
                 let name = name.expect("it is one of them");
                 // An operator took it: its guard learns of that within its TTL, on a clock that may be slow.
-                let forced = self.forced.get(&(name, guard.token().get()));
+                let token = guard.token().get();
+                if self.may_be_lost(name, token, client.ttl) {
+                    continue;
+                }
+                let forced = self.forced.get(&(name, token));
                 if forced.is_none_or(|at| at + client.ttl + client.ttl / 100 <= now) {
                     live.push((number, name, guard.clone(), until));
                 }
@@ -41,6 +46,9 @@ impl World {
             let hold = held
                 .iter()
                 .find(|hold| hold.token == token && hold.client == *client && now < hold.ends_at);
+            if hold.is_none() && self.may_be_granted_again(name, token, client) {
+                continue;
+            }
             let Some(hold) = hold else {
                 panic!(
                     "at {now}, {client} believes that it holds {text} with token {token}; it is held by {held:?}"
@@ -58,7 +66,7 @@ impl World {
             let permits = guard.permits().unwrap_or(0);
             let has_kept = || self.kept.contains(&(text.to_owned(), guard.token()));
             assert!(
-                hold.mode.permits() == permits || has_kept(),
+                hold.mode.permits() == permits || has_kept() || self.may_be_made_twice(name, token),
                 "at {now}, {client} believes that it holds {permits} permits of {text}: {hold:?}"
             );
             // Others go on beside newer ones.
@@ -88,7 +96,7 @@ impl World {
                 Mode::Semaphore(_) => *asked == LockMode::Semaphore,
             };
             assert!(
-                hold.is_none_or(|hold| is_asked(hold.mode)),
+                hold.is_none_or(|hold| is_asked(hold.mode)) || self.may_be_made_twice(name, token),
                 "{client} asked for {guard:?} in {asked:?}: {hold:?}"
             );
         }

@@ -44,6 +44,8 @@ pub(crate) struct Client {
     drift: i64,
     pub(crate) grace: u64,
     pub(crate) ttl: u64,
+    /// Whether it is of a release that knows of bounds on the time for which a lock is held.
+    pub(crate) knows_bounds: bool,
     /// The stream that has the session open, and the one that is to have it next.
     current: Option<usize>,
     next: Option<usize>,
@@ -71,6 +73,19 @@ pub(crate) fn draw() -> Vec<u8> {
 
 thread_local!(pub(crate) static DRAWN: Cell<u64> = const { Cell::new(0) });
 
+/// Removes what clients of former releases do not know.
+fn forget_bounds(message: &mut SessionResponse) {
+    match &mut message.response {
+        Some(Response::Granted(granted)) => granted.bounded.clear(),
+        Some(Response::Opened(opened)) => {
+            for lock in &mut opened.resumed {
+                lock.ends_in = None;
+            }
+        }
+        _ => {}
+    }
+}
+
 fn wire(micros: u64) -> Option<prost_types::Duration> {
     Some(Duration::from_micros(micros).try_into().unwrap())
 }
@@ -89,6 +104,7 @@ impl Client {
             drift,
             grace,
             ttl,
+            knows_bounds: true,
             current: None,
             next: None,
             overdue: Vec::new(),
@@ -171,7 +187,10 @@ impl World {
         let it = &mut self.clients[client];
         match message {
             Ok(bytes) => {
-                let message = SessionResponse::decode(&bytes[..]).unwrap();
+                let mut message = SessionResponse::decode(&bytes[..]).unwrap();
+                if !it.knows_bounds {
+                    forget_bounds(&mut message);
+                }
                 let is_request = matches!(message.response, Some(Response::ReleaseRequested(_)));
                 if it.streams().contains(&number) {
                     it.machine.message(clock, of_client, message);

@@ -22,7 +22,7 @@ use leasehold_core::{
 };
 use leasehold_proto::v1::{SessionOpen, SessionRequest, session_request::Request as Asked};
 use leasehold_server::{
-    access::rules::Granted,
+    access::rules::{Permission, Place},
     convert::{self, FieldBounds, Resumptions, session::Surroundings, stream::Kind},
     coordinator::{
         ends::{Endable, Ends},
@@ -55,6 +55,8 @@ pub(crate) enum State {
     Up,
     /// It stops then.
     Draining(u64),
+    /// It has stopped, and ends then.
+    Stopping(u64),
     /// It starts again then.
     Down(u64),
 }
@@ -100,6 +102,8 @@ pub(crate) struct Served {
     pub(crate) tracked: BTreeMap<OwnerId, Tracked>,
     /// Its client's name.
     pub(crate) client: String,
+    /// Holds that it has told its client are lost.
+    pub(crate) lost: BTreeSet<OwnerId>,
     /// `None` until `open` has come.
     pub(crate) endable: Option<Endable>,
     /// Its id, and the sessions that it has resumed something from.
@@ -123,6 +127,7 @@ impl Served {
             surroundings: None,
             tracked: BTreeMap::new(),
             client: String::new(),
+            lost: BTreeSet::new(),
             endable: None,
             succeeds: BTreeSet::new(),
         }
@@ -265,7 +270,10 @@ impl World {
         stream: usize,
         request: SessionRequest,
     ) -> Result<(), Refusal> {
-        if matches!(self.coordinators[number].state, State::Draining(_)) {
+        if matches!(
+            self.coordinators[number].state,
+            State::Draining(_) | State::Stopping(_)
+        ) {
             return Err(Refusal::new(
                 Reason::Draining,
                 "the coordinator is going away",
@@ -295,7 +303,10 @@ impl World {
         let ttl = convert::ttl("open.ttl", open.ttl, &BOUNDS)?;
         let grace = convert::disconnect_grace("grace", open.disconnect_grace, ttl)?;
         let client_name = convert::client_name("name", &open.client_name)?;
-        let (resume, denied) = std::mem::take(&mut opening.resume).finish(|_| true);
+        let rights = self.rights.granted();
+        let may_resume =
+            |name: &LockName| rights.permits(Permission::Acquire, Place::Either, name.as_str());
+        let (resume, denied) = std::mem::take(&mut opening.resume).finish(may_resume);
         self.opened += 1;
         let id = SessionId::from_bytes(u128::from(self.opened).to_be_bytes());
         let mut served = sessions.remove(&stream).expect("it was just there");
@@ -305,7 +316,7 @@ impl World {
             ttl,
             coordinator: coordinator.id.clone(),
             limits: self.checks.limits.clone(),
-            granted: Granted::Everything,
+            granted: rights,
             denied,
         });
         served.client.clone_from(&open.client_name);
@@ -355,32 +366,31 @@ impl World {
     }
 
     fn on_request(&mut self, number: usize, stream: usize, request: SessionRequest) {
-        let request_id = request.request_id;
-        match self.decode(number, stream, request) {
-            Ok(request) => self.handle(number, stream, Input::Request(request_id, request)),
-            Err(refusal) => {
-                let refusal = self.wrong(refusal);
-                let refused = convert::session::refused(request_id, refusal);
-                self.answer(stream, Ok(refused));
-            }
-        }
-    }
-
-    /// Checks a request's fields, and whether it names a hold rightly.
-    fn decode(
-        &self,
-        number: usize,
-        stream: usize,
-        request: SessionRequest,
-    ) -> Result<Request, Refusal> {
-        let kind = convert::session::heading(&request).kind;
+        let heading = convert::session::heading(&request);
+        let (request_id, kind) = (heading.id, heading.kind);
         let bounds = self.checks.bounds();
-        let request = convert::session::request(request, bounds, Closer::Client)?;
+        let mut request = match convert::session::request(request, bounds, Closer::Client) {
+            Ok(request) => request,
+            Err(refusal) => {
+                let refused = convert::session::refused(request_id, self.wrong(refusal));
+                return self.answer(stream, Ok(refused));
+            }
+        };
         let served = &self.coordinators[number].sessions[&stream];
-        let session = served.session.as_ref().expect("it is open");
+        let (Some(session), Some(surroundings)) = (&served.session, &served.surroundings) else {
+            return;
+        };
+        let granted = &surroundings.granted;
         let owns = |owner: &OwnerId, name: &LockName| session.owns(owner, name);
-        Kind::LeaseStream.check(&request, kind, &Granted::Everything, owns)?;
-        Ok(request)
+        if let Err(refusal) = Kind::LeaseStream.check(&request, kind, granted, owns) {
+            self.seen.refused_by_rights += 1;
+            let refused = convert::session::refused(request_id, refusal);
+            return self.answer(stream, Ok(refused));
+        }
+        if let Request::Acquire(acquire) = &mut request {
+            Kind::LeaseStream.bound(acquire, granted);
+        }
+        self.handle(number, stream, Input::Request(request_id, request));
     }
 
     /// Returns a refusal of what only a hostile client asks for.

@@ -65,6 +65,12 @@ coverage! {
     other_limits: 4,
     /// Holds whose permits were given back in part, or had no more than those.
     reduced: 300,
+    /// Requests that were refused because rights had changed.
+    refused_by_rights: 1_800,
+    /// Steps of the store's clock.
+    clock_steps: 360,
+    /// Fail-overs to a store that had missed the last writes.
+    fail_overs: 130,
     /// Acquires that were cancelled in time.
     cancelled: 3_700,
     /// Acquires whose wait was over.
@@ -98,7 +104,7 @@ coverage! {
     /// Waits that were aborted because of a deadlock.
     deadlocks: 4,
     /// Locks that an operator took.
-    forced: 300,
+    forced: 180,
     /// Waits that an operator ended.
     waits_forced: 18,
     /// Guards that had been asked for when a request reached their client.

@@ -22,7 +22,10 @@ mod coordinator;
 mod coverage;
 mod detector;
 mod dice;
+#[cfg(feature = "planted")]
+mod planted;
 mod program;
+mod promises;
 mod schedule;
 mod soak;
 mod store;

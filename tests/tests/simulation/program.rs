@@ -24,7 +24,7 @@ const MOST_WAITING: usize = 8;
 
 impl World {
     /// Returns an acquire in any mode, of one name or several, by no actor or by one of two, which keep to no order.
-    fn spec(&mut self) -> Acquire {
+    fn spec(&mut self, knows_bounds: bool) -> Acquire {
         let longest = if self.is_patient { 6_000 } else { 1_500 };
         let keeps = self.weather == Weather::Rolling;
         let dice = &mut self.dice;
@@ -79,7 +79,9 @@ impl World {
             }),
             max_hold: match dice.below(8) {
                 // Where no guard may be lost, none has a bound.
-                0 if !keeps => Some(Duration::from_millis(dice.between(1_000, 4_000))),
+                0 if !keeps && knows_bounds => {
+                    Some(Duration::from_millis(dice.between(1_000, 4_000)))
+                }
                 _ => None,
             },
             actor,
@@ -92,7 +94,7 @@ impl World {
         let clock = self.clients[client].clock(self.now);
         let asks = !self.is_calm || self.is_prompt && !self.is_closing;
         if asks && self.clients[client].waits.len() < MOST_WAITING && self.dice.below(3) > 0 {
-            let spec = self.spec();
+            let spec = self.spec(self.clients[client].knows_bounds);
             let it = &mut self.clients[client];
             it.acquires += 1;
             let modes = spec.locks.iter().map(|(_, mode)| *mode);

@@ -61,8 +61,7 @@ impl World {
         let coordinator = &self.coordinators[number];
         let mut next = match coordinator.state {
             State::Up => u64::MAX,
-            State::Draining(at) => at,
-            State::Down(at) => at,
+            State::Draining(at) | State::Stopping(at) | State::Down(at) => at,
         };
         next = next.min(self.sessions_due(number).unwrap_or(u64::MAX));
         if let Some(at) = coordinator.contended.next_timeout() {

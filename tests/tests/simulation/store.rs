@@ -1,6 +1,6 @@
 //! Store of the simulated world: the rules, behind ways that are slow and lose replies.
 
-use std::{collections::BTreeMap, ops::Range, sync::Arc};
+use std::{collections::BTreeMap, ops::Range, sync::Arc, time::Duration};
 
 use leasehold_core::{
     command::{
@@ -20,11 +20,15 @@ use leasehold_core::{
 
 use crate::{
     dice::MS,
+    weather::IMPOSED,
     world::{LONGEST_TTL, NAMES, TOKEN_MEMORY, World, micros, name},
 };
 
 /// The store's time at the world's beginning.
 const BEGAN: i64 = 1_700_000_000_000_000;
+
+/// Longest time for which a replica may have missed writes.
+const MOST_LOST: u64 = 2_000 * MS;
 
 /// Run of a coordinator: its number, and how many times it was started before.
 pub(crate) type Run = (usize, u64);
@@ -73,14 +77,12 @@ pub(crate) struct Store {
     /// When many commands fail, and until when all are slow.
     pub(crate) storm: Range<u64>,
     pub(crate) slow_until: u64,
-    /// The newest token of each name.
-    tokens: BTreeMap<LockName, FencingToken>,
     /// The coordinator that asked for each owner id last.
     pub(crate) asked_by: BTreeMap<OwnerId, Run>,
-    /// The token of each grant.
-    granted: BTreeMap<OwnerId, FencingToken>,
     /// Who holds each name, as far as that was looked up since the last command to it.
     held: [Option<Vec<Held>>; NAMES.len()],
+    /// A replica's locks, and since when it has missed all writes.
+    replica: Option<(u64, LockTable)>,
 }
 
 /// A hold.
@@ -119,7 +121,7 @@ pub(crate) fn unavailable() -> StoreError {
 }
 
 /// A command of somebody who is no simulated coordinator.
-fn command_of(by: &str, name: &LockName, op: Op) -> Command {
+pub(crate) fn command_of(by: &str, name: &LockName, op: Op) -> Command {
     Command {
         name: name.clone(),
         caller: Caller {
@@ -140,7 +142,15 @@ fn indeterminate() -> StoreError {
 
 impl World {
     pub(crate) fn store_time(&self) -> StoreTime {
-        StoreTime::from_micros(BEGAN + i64::try_from(self.now).unwrap())
+        let now = i64::try_from(self.now).unwrap();
+        let drift = now * self.drift / 1_000_000;
+        StoreTime::from_micros(BEGAN + now + drift + self.stepped_by)
+    }
+
+    /// Returns when this much of the store's time has passed, rounded down.
+    fn after_store_time(&self, time: Duration) -> u64 {
+        let time = i64::try_from(time.as_micros()).unwrap();
+        self.now + u64::try_from(time * 1_000_000 / (1_000_000 + self.drift)).unwrap()
     }
 
     /// Sends a command, and decides what becomes of it.
@@ -243,67 +253,18 @@ impl World {
     pub(crate) fn execute(&mut self, sent: Box<Sent>) {
         let executed = self.apply(&sent.command);
         self.tell(|| format!("store: {:?} {:?} -> {executed:?}", sent.by, sent.command));
-        let Sent { command, .. } = &*sent;
-        self.check_grants(command, &executed);
-        self.publish(command, &executed);
+        self.publish(&sent.command, &executed);
         if let Some(at) = sent.reply_at {
-            let stamped = Stamped {
-                executed,
-                sent_at: sent.sent_at,
+            // A step of the clock made it look late.
+            let result = match executed.reply == Reply::Late {
+                true => Err(unavailable()),
+                false => Ok(Stamped {
+                    executed,
+                    sent_at: sent.sent_at,
+                }),
             };
-            self.store.plan(at, Event::Reply(sent, Ok(stamped)));
+            self.store.plan(at, Event::Reply(sent, result));
         }
-    }
-
-    /// Fails if the token of a grant does not rise, or if more permits are taken after it than the limit in force. One command may
-    /// grant several: its caller's, and those to waiters.
-    fn check_grants(&mut self, command: &Command, executed: &Executed) {
-        let handed = executed.handed.iter();
-        let mut granted: Vec<_> = handed.map(|handed| (handed.token, handed.owner)).collect();
-        match (&executed.reply, &command.op) {
-            (Reply::Granted { token, permits }, Op::Acquire(acquire)) => {
-                let asked = acquire.mode.permits();
-                let is_less = permits.is_some_and(|permits| permits < asked);
-                self.seen.grants_of_what_is_left += u64::from(is_less);
-                granted.push((*token, acquire.owner));
-            }
-            (Reply::Resumed { token, .. }, Op::Resume(resume)) => {
-                self.store.granted.insert(resume.next, *token);
-            }
-            (Reply::OtherLimit { .. }, _) => self.seen.other_limits += 1,
-            (Reply::Changed(true), Op::Reduce { .. }) => self.seen.reduced += 1,
-            _ => {}
-        }
-        granted.sort_by_key(|(token, _)| *token);
-        let mut are_new = false;
-        for (token, owner) in granted {
-            are_new |= self.check_token(&command.name, owner, token);
-        }
-        if are_new {
-            self.check_limit(&command.name);
-        }
-    }
-
-    fn check_limit(&mut self, name: &LockName) {
-        let view = self.view(name);
-        if view.permits_taken > 0
-            && let Some(limit) = view.limit
-        {
-            let most = u64::from(limit.number);
-            assert!(view.permits_taken <= most, "at {}: {view:#?}", self.now);
-            self.seen.grants_of_a_revision += u64::from(limit.revision > 0);
-        }
-    }
-
-    /// Returns whether the grant is new. What is asked again keeps the token that it was granted with.
-    fn check_token(&mut self, name: &LockName, owner: OwnerId, token: FencingToken) -> bool {
-        if self.store.granted.insert(owner, token) == Some(token) {
-            return false;
-        }
-        if let Some(newest) = self.store.tokens.insert(name.clone(), token) {
-            assert!(newest < token, "the token of {name} went back to {token}");
-        }
-        true
     }
 
     /// Wakes the coordinators up that the command concerns.
@@ -328,6 +289,10 @@ impl World {
                     permits: permits.map(std::num::NonZeroU32::get),
                     of_session,
                 };
+                let mut coordinators = self.coordinators.iter();
+                if let Some(number) = coordinators.position(|it| it.id == coordinator) {
+                    self.note_hand_off(self.run(number), owner);
+                }
                 self.wake_up(|id| *id == coordinator, wake_up);
             }
         }
@@ -383,9 +348,47 @@ impl World {
     }
 
     fn apply(&mut self, command: &Command) -> Executed {
-        let name = NAMES.iter().position(|name| *name == command.name.as_str());
-        self.store.held[name.expect("it is one of them")] = None;
-        self.store.table.apply(command, self.store_time())
+        let before = self.before(command);
+        self.store.held[before.name] = None;
+        let at = self.store_time();
+        let (executed, telling) = self.store.table.apply_and_tell(command, at);
+        self.after(command, &executed, telling, &before);
+        executed
+    }
+
+    /// The clock of the store steps.
+    pub(crate) fn step_clock(&mut self, by: i64) {
+        self.tell(|| format!("the store's clock steps by {by} µs"));
+        self.seen.clock_steps += 1;
+        self.forget_delays();
+        self.stepped_by += by;
+        self.stepped_at = self.now;
+        if by > 0 {
+            self.lost_at = self.now;
+        }
+        self.store.held = Default::default();
+        let ended_by = self.now + 2 * micros(LONGEST_TTL);
+        self.strange_until = self.strange_until.max(ended_by) + by.unsigned_abs();
+    }
+
+    /// A replica falls behind, or takes over without the writes that it has missed.
+    pub(crate) fn fail_over(&mut self) {
+        let now = self.now;
+        match self.store.replica.take() {
+            Some((since, table)) if now < since + MOST_LOST => {
+                self.tell(|| {
+                    format!("a replica takes over that has missed all writes since {since}")
+                });
+                self.seen.fail_overs += 1;
+                self.store.table = table;
+                self.store.held = Default::default();
+                self.newest = Default::default();
+                (self.lost_at, self.failed_over_at) = (now, now);
+                self.strange_until = self.strange_until.max(now + 2 * micros(LONGEST_TTL));
+                self.forget_writes();
+            }
+            _ => self.store.replica = Some((now, self.store.table.clone())),
+        }
     }
 
     /// Looks up who holds a name, by its number.
@@ -397,12 +400,14 @@ impl World {
                     token: hold.token.get(),
                     client: hold.client_name.as_str().to_owned(),
                     mode: hold.mode,
-                    ends_at: self.now + micros(hold.expires_in),
+                    ends_at: self.after_store_time(hold.expires_in),
                     bound: hold.max_hold.map(|max_hold| {
-                        let ends_at = hold
-                            .acquired_at
-                            .after(max_hold + CLAIM_TIME.max(LONGEST_TTL));
-                        self.now + micros(self.store_time().until(ends_at))
+                        let mut time = max_hold + CLAIM_TIME.max(LONGEST_TTL);
+                        if max_hold == IMPOSED {
+                            // Its client does not know of it until it is told.
+                            time += LONGEST_TTL;
+                        }
+                        self.after_store_time(self.store_time().until(hold.acquired_at.after(time)))
                     }),
                 }),
                 HolderView::Foreign { .. } => None,
@@ -447,7 +452,6 @@ impl World {
         let command = command_of("operator", name, op);
         let executed = self.apply(&command);
         self.tell(|| format!("operator: {command:?} -> {executed:?}"));
-        self.check_grants(&command, &executed);
         self.publish(&command, &executed);
     }
 

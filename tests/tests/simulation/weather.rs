@@ -1,17 +1,21 @@
 //! Faults of the simulated world, as verbs.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use leasehold_client::simulation::StreamEnd as ClientEnd;
 use leasehold_core::{
     contention,
     ended::EndChange,
     id::SessionId,
+    name::LockName,
     session::{Input, StreamEnd},
     view::HolderView,
 };
 
-use leasehold_server::coordinator::marks::LOOK_INTERVAL;
+use leasehold_server::{
+    access::rules::{Granted, Permission, Place, Prefixes, Rule},
+    coordinator::marks::LOOK_INTERVAL,
+};
 
 use crate::{
     coordinator::{Coordinator, State, Up},
@@ -21,6 +25,37 @@ use crate::{
 
 /// Longest time until the store has carried out what it was asked for.
 const CARRIED_OUT: u64 = 10_000 * MS;
+
+/// Longest time for which rights let a lock be held: no program asks for this one.
+pub(crate) const IMPOSED: Duration = Duration::from_millis(900);
+
+/// Rights of all clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rights {
+    /// Everything.
+    All,
+    /// The last name may not be held.
+    Fewer,
+    /// The names may be held for a while only.
+    Bounded,
+}
+
+impl Rights {
+    /// Returns what rules give them.
+    pub(crate) fn granted(self) -> Granted {
+        let (names, max_hold) = match self {
+            Self::All => return Granted::Everything,
+            Self::Fewer => (&NAMES[..NAMES.len() - 1], None),
+            Self::Bounded => (&NAMES[..], Some(IMPOSED)),
+        };
+        Granted::Only(vec![Arc::new(Rule {
+            allow: vec![Permission::Acquire],
+            locks: Prefixes::new(names),
+            max_hold,
+            ..Rule::default()
+        })])
+    }
+}
 
 /// Kind of the faults.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -56,6 +91,12 @@ impl World {
         let stream = (!streams.is_empty()).then(|| streams[self.dice.index(streams.len())]);
         let is_up = self.coordinators[number].state == State::Up;
         // Where locks are kept for long, mostly that which lets renewals and heartbeats come late.
+        if self.dice.once_in(12) {
+            return self.change_rights();
+        }
+        if self.is_lossy && self.dice.once_in(4) {
+            return self.lose();
+        }
         let what = match self.is_patient && self.dice.once_in(2) {
             true => self.dice.pick(&[5, 6, 7, 13, 13, 14, 15, 15]),
             false => self.dice.below(21),
@@ -96,6 +137,46 @@ impl World {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// Rights change, at all coordinators and for all sessions.
+    fn change_rights(&mut self) {
+        let all = [Rights::All, Rights::Fewer, Rights::Bounded];
+        self.rights = self.dice.pick(&all);
+        self.put_rights_in_force();
+    }
+
+    fn put_rights_in_force(&mut self) {
+        let (rights, granted) = (self.rights, self.rights.granted());
+        self.tell(|| format!("clients have {rights:?} rights"));
+        for number in 0..self.coordinators.len() {
+            let sessions = &mut self.coordinators[number].sessions;
+            for served in sessions.values_mut() {
+                if let Some(surroundings) = &mut served.surroundings {
+                    surroundings.granted = granted.clone();
+                }
+            }
+            let streams: Vec<usize> = sessions.keys().copied().collect();
+            for stream in streams {
+                self.serve(number, stream, |session, context| {
+                    let may_hold = |name: &LockName, _| {
+                        granted.permits(Permission::Acquire, Place::Either, name.as_str())
+                    };
+                    session.revise(&may_hold, context);
+                });
+            }
+        }
+    }
+
+    /// The store's clock steps, a little or by a lot, or the store loses writes.
+    fn lose(&mut self) {
+        let by = self.dice.pick(&[20, 200, 1_500, 4_000, 12_000]) * 1_000;
+        match self.dice.below(4) {
+            // Back and forth.
+            0 if self.stepped_by <= 0 => self.step_clock(by),
+            0 | 1 => self.step_clock(-by),
+            _ => self.fail_over(),
         }
     }
 
@@ -291,6 +372,11 @@ impl World {
         match self.coordinators[number].state {
             State::Draining(at) if at <= now => {
                 self.tell_sessions(number, &Input::Stopping);
+                // It waits for the releases that are under way.
+                let at = now + self.dice.below(50 * MS);
+                self.coordinators[number].state = State::Stopping(at);
+            }
+            State::Stopping(at) if at <= now => {
                 self.go_down(number, false);
                 self.touch_all();
             }
@@ -309,6 +395,8 @@ impl World {
     /// Ends all faults.
     pub(crate) fn calm_down(&mut self) {
         self.is_calm = true;
+        self.rights = Rights::All;
+        self.put_rights_in_force();
         self.touch_all();
         self.disturb_at = u64::MAX;
         let now = self.now;
@@ -317,7 +405,7 @@ impl World {
             client.cut_off_until = 0;
         }
         for coordinator in &mut self.coordinators {
-            coordinator.hung_until = 0;
+            coordinator.hung_until = coordinator.hung_until.min(now);
             coordinator.store_up_at = coordinator.store_up_at.min(now);
         }
         for stream in self.streams.values_mut() {

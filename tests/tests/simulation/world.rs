@@ -22,8 +22,9 @@ use crate::{
     coordinator::{Checks, Coordinator, State},
     coverage::Coverage,
     dice::{Dice, MS},
+    promises::Ledger,
     store::Store,
-    weather::Weather,
+    weather::{Rights, Weather},
 };
 
 pub(crate) const NAMES: [&str; 3] = ["a", "b", "c"];
@@ -54,6 +55,21 @@ pub(crate) struct World {
     pub(crate) client_due: [Option<u64>; CLIENTS],
     pub(crate) coordinator_due: [Option<u64>; COORDINATORS],
     pub(crate) store: Store,
+    pub(crate) ledger: Ledger,
+    /// Whether the store loses writes, and its clock steps.
+    pub(crate) is_lossy: bool,
+    /// The store's clock: how much faster it is, in millionths, and by how much it has stepped.
+    pub(crate) drift: i64,
+    pub(crate) stepped_by: i64,
+    /// When that clock stepped last, and when holds ended before their time: it stepped forward, or writes were lost.
+    pub(crate) stepped_at: u64,
+    pub(crate) lost_at: u64,
+    /// When writes were lost last.
+    pub(crate) failed_over_at: u64,
+    /// Until when holds may be left of which nobody knows.
+    pub(crate) strange_until: u64,
+    /// What clients may do.
+    pub(crate) rights: Rights,
     pub(crate) checks: Checks,
     pub(crate) disturb_at: u64,
     /// When the detector of deadlocks looks next, and what it saw.
@@ -102,7 +118,6 @@ impl World {
         let mut dice = Dice::new(seed);
         let is_patient = dice.once_in(2);
         let mut world = Self {
-            dice,
             weather,
             is_patient,
             store_timeout: Duration::from_millis(if is_patient { 2_500 } else { 800 }),
@@ -116,6 +131,15 @@ impl World {
             client_due: [None; CLIENTS],
             coordinator_due: [None; COORDINATORS],
             store: Store::default(),
+            ledger: Ledger::default(),
+            is_lossy: dice.once_in(4) && weather == Weather::Stormy,
+            drift: i64::try_from(dice.below(4_000)).unwrap() - 2_000,
+            stepped_by: 0,
+            stepped_at: 0,
+            lost_at: 0,
+            failed_over_at: 0,
+            strange_until: 0,
+            rights: Rights::All,
             checks: Checks::new(),
             disturb_at: 500 * MS,
             detect_at: 0,
@@ -135,6 +159,7 @@ impl World {
             digest: 0,
             is_hostile: false,
             is_told: false,
+            dice,
         };
         for client in 0..CLIENTS {
             world.start_client(client);
@@ -152,6 +177,7 @@ impl World {
         let drift = i64::try_from(self.dice.below(6_000)).unwrap() - 3_000;
         let name = format!("client{number}.{}", self.started);
         let mut client = Client::new(name, grace, ttl, drift);
+        client.knows_bounds = number != 2;
         client.act_at = self.now + self.dice.below(50 * MS);
         self.touch_client(number);
         match self.clients.get_mut(number) {
