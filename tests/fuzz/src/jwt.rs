@@ -132,6 +132,11 @@ fn signed(u: &mut Unstructured<'_>) -> arbitrary::Result<()> {
             1 => claims[claim] = json!([claims[claim].clone(), any(u, 0)?]),
             2 => claims[claim] = json!(NOW as f64 + f64::from(i16::arbitrary(u)?) / 8.0),
             3 => claims[claim] = json!(f64::arbitrary(u)?),
+            5 => {
+                // Near the bounds.
+                let after = u.choose(&[-1.0, 0.0, 0.001, 29.0, 30.0, 30.001, 31.0, 60.0])?;
+                claims[claim] = json!(NOW as f64 + after);
+            }
             4 => claims[claim] = json!(<&str>::arbitrary(u)?),
             _ => claims[claim] = any(u, 0)?,
         }

@@ -112,7 +112,12 @@ pub fn run(data: &[u8]) {
         3 => {
             let _ = call(&mut Unstructured::new(rest));
         }
-        _ => convert_messages(rest),
+        4 => convert_messages(rest),
+        _ => {
+            if let Ok(message) = message(&mut Unstructured::new(rest), 0) {
+                convert_messages(&message);
+            }
+        }
     }
 }
 
@@ -250,9 +255,13 @@ fn call(u: &mut Unstructured<'_>) -> arbitrary::Result<()> {
             break;
         }
         let length = u.int_in_range(0..=64)?;
-        let message = u.bytes(length.min(u.len()))?;
+        let message = if u.ratio(3, 4)? {
+            message(u, 0)?
+        } else {
+            u.bytes(length.min(u.len()))?.to_vec()
+        };
         let compressed = u8::from(u.ratio(1, 16)?);
-        let mut body = grpc(compressed, message);
+        let mut body = grpc(compressed, &message);
         if u.ratio(1, 16)? {
             // The length is wrong.
             let at = 1 + u.choose_index(4)?;
@@ -274,6 +283,46 @@ fn grpc(compressed: u8, message: &[u8]) -> Vec<u8> {
         .unwrap_or(u32::MAX)
         .to_be_bytes();
     [&[compressed], &length[..], message].concat()
+}
+
+/// Returns any fields, encoded as protobuf does: their numbers are those that messages have, their kinds may be others.
+fn message(u: &mut Unstructured<'_>, depth: usize) -> arbitrary::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    for _ in 0..u.int_in_range(1..=4)? {
+        let number = u.int_in_range(1..=15_u8)?;
+        if u.ratio(1, 3)? {
+            bytes.push(number << 3);
+            let value = match u.int_in_range(0..=3)? {
+                0 => u.arbitrary()?,
+                1 => *u.choose(&[u64::MAX, 1 << 63, 1 << 32, 1 << 31, 1 << 53, 999_999_999])?,
+                _ => u.int_in_range(0..=12)?,
+            };
+            varint(value, &mut bytes);
+            continue;
+        }
+        let contents = match u.int_in_range(0..=if depth < 3 { 7 } else { 3 })? {
+            0 => vec![b'a'; usize::from(u.int_in_range(0..=18_u8)?)],
+            1 => vec![0xff; *u.choose(&[1, 16, 513, 4_097])?],
+            2 => <&[u8]>::arbitrary(u)?.to_vec(),
+            3 => u
+                .choose(&["a", "b", "", "00000000-0000-0000-0000-000000000001"])?
+                .as_bytes()
+                .to_vec(),
+            _ => message(u, depth + 1)?,
+        };
+        bytes.push(number << 3 | 2);
+        varint(contents.len() as u64, &mut bytes);
+        bytes.extend(contents);
+    }
+    Ok(bytes)
+}
+
+fn varint(mut value: u64, bytes: &mut Vec<u8>) {
+    while value >= 0x80 {
+        bytes.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    bytes.push(value as u8);
 }
 
 /// Reads the bytes as each kind of message whose fields are checked, and converts it.
