@@ -69,7 +69,7 @@ struct Coordinator {
 static COORDINATOR: LazyLock<Coordinator> = LazyLock::new(|| {
     let runtime = Runtime::new().unwrap();
     // libFuzzer's `main` leaves the signal as it is, and it would end the process; Rust's ignores it.
-    runtime.block_on(async { signal(SignalKind::pipe()).unwrap() });
+    drop(runtime.block_on(async { signal(SignalKind::pipe()).unwrap() }));
     let mut config = Config::default();
     config.listen = "127.0.0.1:0".parse().unwrap();
     config.admin_listen = "127.0.0.1:0".parse().unwrap();
