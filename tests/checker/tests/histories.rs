@@ -459,6 +459,28 @@ fn a_watcher_that_saw_the_end_of_a_hold_that_stood_is_found() {
 }
 
 #[test]
+fn a_watcher_that_missed_a_release_is_found() {
+    for (saw, held, expected) in [
+        (false, true, &[Kind::Missed][..]),
+        (false, false, &[]),
+        (true, true, &[]),
+    ] {
+        let mut history = History::default();
+        history.line(0, "watch_ready", json!({"watcher": "w"}));
+        history.asked(20_000, "a", 1, "x", "exclusive");
+        history.granted(20_001, "a", 1, 1);
+        history.watched(20_002, "w", "granted", 1);
+        history.about(20_500, "releasing", "a", 1);
+        let fields = json!({"client": "a", "ask": 1, "held": held});
+        history.line(20_501, "released", fields);
+        if saw {
+            history.watched(20_502, "w", "ended", 1);
+        }
+        history.finds(expected);
+    }
+}
+
+#[test]
 fn a_watcher_that_missed_an_event_is_found_unless_it_knows_of_a_gap() {
     for (ready, gap, expected) in [
         (true, None, &[Kind::Missed][..]),

@@ -10,11 +10,13 @@ use crate::{
 
 /// Demands that each watcher sees the grants of a lock in the order of their tokens, and no hold end twice or before its grant,
 /// unless the store lost data then; that no watcher sees the end of a hold that stood, unless the store lost data then and the
-/// watcher is soon told of a gap; and that no watcher misses a grant or an end that another one saw, unless it was told of a gap.
+/// watcher is soon told of a gap; and that no watcher misses the end of a hold that was released, or what another one saw, unless it
+/// was told of a gap.
 pub(super) fn check(story: &Story, limits: Limits, verdict: &mut Verdict) {
     for (watcher, seen) in &story.watchers {
         in_order(story, (watcher, seen), limits, verdict);
         no_early_end(story, (watcher, seen), limits, verdict);
+        each_end(story, (watcher, seen), limits, verdict);
     }
     for (watcher, seen) in &story.watchers {
         for (other, seen_there) in &story.watchers {
@@ -124,6 +126,57 @@ fn no_early_end(
             span: Span {
                 begin: *at,
                 end: *until,
+            },
+        });
+    }
+}
+
+/// Checks by the holders' releases: a watcher that saw the grant sees the end of a hold that was there until it was released.
+fn each_end(
+    story: &Story,
+    (watcher, seen): (&str, &[Seen]),
+    limits: Limits,
+    verdict: &mut Verdict,
+) {
+    let saw = |wanted: Event| -> HashSet<(&str, i64)> {
+        let sights = seen.iter().filter_map(|seen| match &seen.what {
+            Sight::Event(lock, token, event) if *event == wanted => Some((&**lock, *token)),
+            _ => None,
+        });
+        sights.collect()
+    };
+    let (granted, ended) = (saw(Event::Granted), saw(Event::Ended));
+    for acquire in &story.acquires {
+        let Some(hold) = acquire.hold.as_ref().filter(|hold| hold.stood) else {
+            continue;
+        };
+        let (HoldEnd::Released(at), Some(token)) = (&hold.end, hold.token) else {
+            continue;
+        };
+        let around = Span {
+            begin: acquire.end.at(),
+            end: at.saturating_add(limits.settle),
+        };
+        let key = (&*acquire.lock, token);
+        if !granted.contains(&key)
+            || ended.contains(&key)
+            || around.end >= story.end
+            || !is_ready(seen, around)
+        {
+            continue;
+        }
+        verdict.violations.push(Violation {
+            kind: Kind::Missed,
+            sentence: format!(
+                "{watcher} saw token {token} of {:?} be granted, but not its end, although its holder released it at {}, and was \
+                 told of no gap",
+                acquire.lock,
+                seconds(*at)
+            ),
+            lock: Some(acquire.lock.clone()),
+            span: Span {
+                begin: *at,
+                end: *at,
             },
         });
     }
