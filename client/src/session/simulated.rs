@@ -12,6 +12,7 @@ use super::{
     messages::Change,
     output::Output as MachineOutput,
     spec::{AcquireSpec, Locks},
+    stream::Hearing,
 };
 use crate::{
     clock::Moment,
@@ -300,6 +301,29 @@ impl Session {
             MachineOutput::Leave(stream) => Output::Leave(stream),
             MachineOutput::Ended => Output::Ended,
         })
+    }
+
+    /// Returns the names of the state of its stream, and of the one that is to have the session next.
+    pub fn state(&self) -> (&'static str, &'static str) {
+        let machine = &self.machine;
+        let stream = match &machine.stream {
+            None if machine.ending => "ended",
+            None if machine.stopped_until.is_some() => "stopped",
+            None => "none",
+            Some(stream) if stream.closing.is_some() => "closing",
+            Some(stream) => match stream.hearing {
+                Hearing::Deaf => "deaf",
+                Hearing::Withheld(_) => "withheld",
+                Hearing::Open if stream.is_to_be_left() => "to be left",
+                Hearing::Open => "open",
+            },
+        };
+        let next = match &machine.next {
+            None => "",
+            Some(next) if next.asked => "asked",
+            Some(_) => "connected",
+        };
+        (stream, next)
     }
 
     /// Returns how many holds, acquires, releases, changes and requests without an answer the session still has, by kind.

@@ -37,6 +37,8 @@ simulation! {
     promises "../../tests/simulation/promises.rs";
     schedule "../../tests/simulation/schedule.rs";
     store "../../tests/simulation/store.rs";
+    #[expect(dead_code, reason = "hostile clients take what transitions they like")]
+    transitions "../../tests/simulation/transitions.rs";
     weather "../../tests/simulation/weather.rs";
     #[expect(dead_code, reason = "the target lives through worlds in its own way")]
     world "../../tests/simulation/world.rs";

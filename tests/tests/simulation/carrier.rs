@@ -18,6 +18,7 @@ use prost::Message;
 use crate::{
     coordinator::{ADMITTED, Served, Tracked},
     store::Destination,
+    transitions::{self, Machine},
     world::World,
 };
 
@@ -47,6 +48,7 @@ impl World {
         &mut self,
         number: usize,
         stream: usize,
+        event: &'static str,
         call: impl FnOnce(&mut Session, &mut Context<'_>),
     ) {
         self.touch_coordinator(number);
@@ -55,7 +57,14 @@ impl World {
             return;
         };
         if served.session.is_some() {
+            let phase = |served: &Served| served.session.as_ref().map(Session::phase);
+            let before = phase(&served);
             self.with(&mut served, call);
+            if let (Some(before), Some(after)) = (before, phase(&served)) {
+                let (before, after) = (transitions::phase(before), transitions::phase(after));
+                let transitions = &mut self.seen.transitions;
+                transitions.note(Machine::Session, before, event, after);
+            }
             self.carry_out(number, stream, &mut served);
         }
         let phase = served.session.as_ref().map(Session::phase);
@@ -71,7 +80,8 @@ impl World {
 
     /// Takes in something that happened to a session.
     pub(crate) fn handle(&mut self, number: usize, stream: usize, input: Input) {
-        self.serve(number, stream, |session, context| {
+        let event = transitions::input(&input);
+        self.serve(number, stream, event, |session, context| {
             session.handle(input, context);
         });
     }

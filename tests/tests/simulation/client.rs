@@ -13,6 +13,7 @@ use prost::Message;
 use crate::{
     coordinator::{State, Up},
     dice::{MS, Pipe},
+    transitions::{self, Machine, Transitions},
     weather::Weather,
     world::World,
 };
@@ -63,6 +64,8 @@ pub(crate) struct Client {
     /// Its acquires, each with the modes of the holds that it is to be granted; none if they may be holds of its actor already.
     pub(crate) waits: BTreeMap<u64, Vec<LockMode>>,
     pub(crate) is_ended: bool,
+    /// The transitions of its machine.
+    pub(crate) transitions: Transitions,
 }
 
 /// Draws owner ids: those of a world are the same in each run.
@@ -117,7 +120,21 @@ impl Client {
             acquires: 0,
             waits: BTreeMap::new(),
             is_ended: false,
+            transitions: Transitions::default(),
         }
+    }
+
+    /// Has its machine take in an event.
+    pub(crate) fn turn<T>(
+        &mut self,
+        event: &'static str,
+        call: impl FnOnce(&mut Session) -> T,
+    ) -> T {
+        let before = self.machine.state();
+        let result = call(&mut self.machine);
+        let after = self.machine.state();
+        self.transitions.note(Machine::Client, before, event, after);
+        result
     }
 
     /// Returns the time on its clock.
@@ -193,7 +210,8 @@ impl World {
                 }
                 let is_request = matches!(message.response, Some(Response::ReleaseRequested(_)));
                 if it.streams().contains(&number) {
-                    it.machine.message(clock, of_client, message);
+                    let event = transitions::message(&message);
+                    it.turn(event, |it| it.message(clock, of_client, message));
                 }
                 if is_request {
                     self.check_asked(client);
@@ -205,7 +223,9 @@ impl World {
                     self.seen.stops += 1;
                 }
                 if it.streams().contains(&number) {
-                    it.machine.stream_ended(clock, of_client, end);
+                    it.turn(transitions::end(&end), |it| {
+                        it.stream_ended(clock, of_client, end)
+                    });
                 }
                 self.let_go(client, number);
             }
@@ -253,7 +273,7 @@ impl World {
         let it = &mut self.clients[client];
         let clock = it.clock(now);
         if it.machine.alarm().is_some_and(|alarm| alarm <= clock) {
-            it.machine.tick(clock);
+            it.turn("time", |it| it.tick(clock));
         }
         self.carry_out_client(client);
         let leaving = self.clients[client].leaving.clone();
@@ -302,13 +322,13 @@ impl World {
         if !is_there || it.machine.awaits_beginning(clock) && !serves {
             // In a rolling restart there is always another one.
             if self.weather == Weather::Stormy && self.dice.once_in(2) {
-                it.machine.connect_failed(clock);
+                it.turn("connect failed", |it| it.connect_failed(clock));
             }
             it.dial_at = Some(now + self.dice.between(20 * MS, 100 * MS));
             return self.carry_out_client(client);
         }
         it.dial_at = None;
-        let of_client = it.machine.connected(clock);
+        let of_client = it.turn("connected", |it| it.connected(clock));
         self.opened_streams += 1;
         let stream = self.opened_streams;
         it.next = Some(stream);
@@ -332,10 +352,10 @@ impl World {
         let it = &mut self.clients[client];
         let clock = it.clock(self.now);
         for id in std::mem::take(&mut it.waits).into_keys() {
-            it.machine.cancel(clock, id);
+            it.turn("cancel", |it| it.cancel(clock, id));
         }
         for guard in std::mem::take(&mut it.guards) {
-            it.machine.release(clock, &guard);
+            it.turn("release", |it| it.release(clock, &guard));
         }
         self.carry_out_client(client);
     }

@@ -1,5 +1,7 @@
 //! Counts of what happened in the simulated worlds. Their floors show that the simulation has not gone blind.
 
+use crate::transitions::Transitions;
+
 /// Defines the counts and their floors, for a thousand seeds: half of what was measured.
 macro_rules! coverage {
     ($($(#[$doc:meta])* $name:ident: $floor:literal,)*) => {
@@ -7,11 +9,14 @@ macro_rules! coverage {
         #[derive(Clone, Debug, Default, PartialEq, Eq)]
         pub(crate) struct Coverage {
             $($(#[$doc])* pub(crate) $name: u64,)*
+            /// Transitions of the machines.
+            pub(crate) transitions: Transitions,
         }
 
         impl Coverage {
             pub(crate) fn add(&mut self, other: &Self) {
                 $(self.$name += other.$name;)*
+                self.transitions.add(&other.transitions);
             }
 
             /// Fails if anything happened too seldom in so many worlds.

@@ -29,6 +29,7 @@ mod promises;
 mod schedule;
 mod soak;
 mod store;
+mod transitions;
 mod weather;
 mod world;
 
@@ -99,11 +100,12 @@ fn live_all(weather: Weather, first: u64, seeds: u64) -> Coverage {
 }
 
 /// Lives through worlds with every fault, and checks that enough happened in them.
-fn live_through_storms(first: u64, seeds: u64) {
+fn live_through_storms(first: u64, seeds: u64) -> Coverage {
     let seen = live_all(Weather::Stormy, first, seeds);
     if env::var("LEASEHOLD_SEED").is_err() {
         seen.check(seeds);
     }
+    seen
 }
 
 #[test]

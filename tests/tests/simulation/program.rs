@@ -100,7 +100,8 @@ impl World {
             let modes = spec.locks.iter().map(|(_, mode)| *mode);
             let modes = modes.filter(|_| !spec.reentrant).collect();
             it.waits.insert(it.acquires, modes);
-            it.machine.acquire(clock, it.acquires, spec);
+            let id = it.acquires;
+            it.turn("acquire", |it| it.acquire(clock, id, spec));
         }
         // In calm weather, what waits is not cancelled: it has to come to an end.
         let cancels = asks && self.dice.once_in(6) || self.is_closing;
@@ -108,7 +109,7 @@ impl World {
         let waits = it.waits.keys().copied();
         if cancels && let Some(id) = waits.collect::<Vec<_>>().get(self.dice.index(8)).copied() {
             it.waits.remove(&id);
-            it.machine.cancel(clock, id);
+            it.turn("cancel", |it| it.cancel(clock, id));
         }
         if it.guards.is_empty() {
             return;
@@ -123,13 +124,20 @@ impl World {
             12 if asks => {
                 let guard = &it.guards[at];
                 self.kept.insert((guard.name().to_owned(), guard.token()));
-                it.machine.keep(clock, guard, 1);
+                let guard = guard.clone();
+                it.turn("change", |it| it.keep(clock, &guard, 1));
             }
-            11 if asks => it.machine.downgrade(clock, &it.guards[at]),
-            10 if asks => it.machine.set_value(clock, &it.guards[at], vec![1]),
+            11 if asks => {
+                let guard = it.guards[at].clone();
+                it.turn("change", |it| it.downgrade(clock, &guard));
+            }
+            10 if asks => {
+                let guard = it.guards[at].clone();
+                it.turn("change", |it| it.set_value(clock, &guard, vec![1]));
+            }
             number if number < releases => {
                 let guard = it.guards.swap_remove(at);
-                it.machine.release(clock, &guard);
+                it.turn("release", |it| it.release(clock, &guard));
             }
             _ => {}
         }

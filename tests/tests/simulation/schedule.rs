@@ -243,7 +243,7 @@ impl World {
         let mut events = Vec::new();
         served.inbox.take(&mut events);
         if is_due {
-            self.serve(number, stream, |session, context| {
+            self.serve(number, stream, "time", |session, context| {
                 session.handle_timeout(context);
             });
             if was_open && !self.coordinators[number].sessions.contains_key(&stream) {
@@ -268,7 +268,7 @@ impl World {
             self.handle(number, stream, input);
         }
         if may_start && !is_due && !has_events {
-            self.serve(number, stream, |_, _| {});
+            self.serve(number, stream, "room", |_, _| {});
         }
         is_due || has_events
     }

@@ -159,7 +159,7 @@ impl World {
             }
             let streams: Vec<usize> = sessions.keys().copied().collect();
             for stream in streams {
-                self.serve(number, stream, |session, context| {
+                self.serve(number, stream, "rights", |session, context| {
                     let may_hold = |name: &LockName, _| {
                         granted.permits(Permission::Acquire, Place::Either, name.as_str())
                     };

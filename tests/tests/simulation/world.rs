@@ -181,7 +181,10 @@ impl World {
         client.act_at = self.now + self.dice.below(50 * MS);
         self.touch_client(number);
         match self.clients.get_mut(number) {
-            Some(former) => *former = client,
+            Some(former) => {
+                self.seen.transitions.add(&former.transitions);
+                *former = client;
+            }
             None => self.clients.push(client),
         }
     }
@@ -238,7 +241,7 @@ impl World {
         for client in 0..CLIENTS {
             let it = &mut self.clients[client];
             let clock = it.clock(self.now);
-            it.machine.close(clock);
+            it.turn("close", |it| it.close(clock));
             self.carry_out_client(client);
         }
         self.pass(2_500 * MS);
@@ -255,6 +258,9 @@ impl World {
         }
         for client in &self.clients {
             assert!(client.is_ended, "{} goes on", client.name);
+        }
+        for client in &self.clients {
+            self.seen.transitions.add(&client.transitions);
         }
         (self.seen, self.digest)
     }
