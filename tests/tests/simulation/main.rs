@@ -5,7 +5,7 @@
 //! store keeps the lock if nothing else happened; exclusive guards exclude each other. After the last fault, every wait ends,
 //! and nothing is left anywhere. Counts of what happened have floors.
 //!
-//! A seed that fails says so; `LEASEHOLD_SEED=<seed>` lives through that one alone and tells what happens.
+//! A seed that fails says so; `LEASEHOLD_SEED=<seed>` leaves out the faults that it fails without, and tells what happens.
 
 #![expect(
     clippy::unwrap_used,
@@ -27,6 +27,7 @@ mod planted;
 mod program;
 mod promises;
 mod schedule;
+mod shrink;
 mod soak;
 mod store;
 mod transitions;
@@ -39,7 +40,7 @@ use std::{
     thread,
 };
 
-use self::{coverage::Coverage, weather::Weather, world::World};
+use self::{coverage::Coverage, shrink::shrink, weather::Weather, world::World};
 
 const SEEDS: u64 = 250;
 const ROLLING_SEEDS: u64 = 40;
@@ -55,20 +56,31 @@ impl Drop for Seed {
     }
 }
 
-fn live(weather: Weather, seed: u64, is_told: bool) -> (Coverage, u64) {
+fn live(weather: Weather, seed: u64) -> (Coverage, u64) {
     let _seed = Seed(seed);
+    World::new(weather, seed).live()
+}
+
+/// Lives through the world of a seed again, and tells what happens. If it fails, with no more faults than it takes.
+fn replay(weather: Weather, seed: u64) -> Coverage {
+    let shrunk = shrink(weather, seed);
     let mut world = World::new(weather, seed);
-    world.is_told = is_told;
-    world.live()
+    world.is_told = true;
+    if let Some((only, count)) = shrunk {
+        let kept = only.len();
+        eprintln!("seed {seed} fails with {kept} of its {count} faults: {only:?}");
+        world.only = Some(only);
+    }
+    let (seen, digest) = world.live();
+    eprintln!("{seen:#?}\n{digest:x}");
+    seen
 }
 
 /// Lives through the worlds of these seeds, and returns what happened in them.
 fn live_all(weather: Weather, first: u64, seeds: u64) -> Coverage {
     if let Ok(seed) = env::var("LEASEHOLD_SEED") {
         let seed = seed.parse().expect("LEASEHOLD_SEED is a number");
-        let (seen, digest) = live(weather, seed, true);
-        eprintln!("{seen:#?}\n{digest:x}");
-        return seen;
+        return replay(weather, seed);
     }
     let next = AtomicU64::new(first);
     let threads = thread::available_parallelism().map_or(1, usize::from);
@@ -81,7 +93,7 @@ fn live_all(weather: Weather, first: u64, seeds: u64) -> Coverage {
                     if seed >= first + seeds {
                         return seen;
                     }
-                    seen.add(&live(weather, seed, false).0);
+                    seen.add(&live(weather, seed).0);
                 }
             })
         });
@@ -132,5 +144,5 @@ fn a_rolling_restart_loses_no_guard_and_leaves_nobody_behind() {
 #[test]
 fn a_seed_lives_through_the_same_again() {
     let weather = Weather::Stormy;
-    assert_eq!(live(weather, 7, false), live(weather, 7, false));
+    assert_eq!(live(weather, 7), live(weather, 7));
 }

@@ -11,7 +11,7 @@ use std::{
 use leasehold_client::planted as client;
 use leasehold_core::planted as coordinator;
 
-use crate::{weather::Weather, world::World};
+use crate::{shrink::shrink, weather::Weather, world::World};
 
 /// Seeds within which each fault is found.
 const SEEDS: u64 = 2_000;
@@ -98,7 +98,11 @@ fn each_planted_fault_is_found() {
         plant(name);
         match find(SEEDS) {
             Some((seed, broken)) => {
-                eprintln!("{side} {name}: seed {seed} {broken}");
+                let shrunk = shrink(Weather::Stormy, seed);
+                let shrunk = shrunk.or_else(|| shrink(Weather::Rolling, seed));
+                let (only, count) = shrunk.expect("it fails again");
+                let kept = only.len();
+                eprintln!("{side} {name}: seed {seed}, {kept} of {count} faults, {broken}");
                 last = last.max(seed);
             }
             None => missed.push(name),

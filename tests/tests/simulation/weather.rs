@@ -1,6 +1,6 @@
 //! Faults of the simulated world, as verbs.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{cell::Cell, collections::BTreeSet, sync::Arc, time::Duration};
 
 use leasehold_client::simulation::StreamEnd as ClientEnd;
 use leasehold_core::{
@@ -19,9 +19,14 @@ use leasehold_server::{
 
 use crate::{
     coordinator::{Coordinator, State, Up},
-    dice::MS,
+    dice::{Dice, MS},
     world::{NAMES, TOKEN_MEMORY, World, micros, name},
 };
+
+thread_local! {
+    /// Faults of the world that this thread lives through, or has lived through.
+    pub(crate) static DISTURBED: Cell<u64> = const { Cell::new(0) };
+}
 
 /// Longest time until the store has carried out what it was asked for.
 const CARRIED_OUT: u64 = 10_000 * MS;
@@ -72,10 +77,20 @@ impl World {
         self.is_calm || self.weather == Weather::Rolling
     }
 
-    /// Does one thing at random.
+    /// Does one thing at random, with dice of its own: the others stay what they are if it is left out.
     pub(crate) fn disturb(&mut self) {
+        let number = DISTURBED.get() + 1;
+        DISTURBED.set(number);
+        let dice = Dice::new(self.seed ^ number.wrapping_mul(0xd1b5_4a32_d192_ed03));
+        let usual = std::mem::replace(&mut self.dice, dice);
+        let is_kept = self.only.as_ref().is_none_or(|only| only.contains(&number));
+        self.disturb_once(is_kept);
+        self.dice = usual;
+    }
+
+    fn disturb_once(&mut self, is_kept: bool) {
         if self.weather == Weather::Rolling {
-            return self.roll();
+            return self.roll(is_kept);
         }
         let pause = if self.is_patient {
             self.dice.between(20 * MS, 800 * MS)
@@ -83,6 +98,9 @@ impl World {
             self.dice.between(10 * MS, 200 * MS)
         };
         self.disturb_at = self.now + pause;
+        if !is_kept {
+            return;
+        }
         let client = self.dice.index(self.clients.len());
         let number = self.dice.index(self.coordinators.len());
         let span = 4_000 * MS;
@@ -237,8 +255,11 @@ impl World {
     }
 
     /// Drains a coordinator when all of them are there. Sessions have enough time to move.
-    fn roll(&mut self) {
+    fn roll(&mut self, is_kept: bool) {
         self.disturb_at = self.now + self.dice.between(500 * MS, 1_500 * MS);
+        if !is_kept {
+            return;
+        }
         let number = self.dice.index(self.coordinators.len());
         let mut coordinators = self.coordinators.iter();
         if coordinators.all(|it| it.state == State::Up) {

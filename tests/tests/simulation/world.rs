@@ -24,7 +24,7 @@ use crate::{
     dice::{Dice, MS},
     promises::Ledger,
     store::Store,
-    weather::{Rights, Weather},
+    weather::{DISTURBED, Rights, Weather},
 };
 
 pub(crate) const NAMES: [&str; 3] = ["a", "b", "c"];
@@ -106,6 +106,9 @@ pub(crate) struct World {
     pub(crate) is_hostile: bool,
     /// Whether it tells what happens.
     pub(crate) is_told: bool,
+    pub(crate) seed: u64,
+    /// The faults to keep, by their numbers from 1 on; all of them if there is no such set.
+    pub(crate) only: Option<BTreeSet<u64>>,
 }
 
 pub(crate) fn name(text: &str) -> LockName {
@@ -115,6 +118,7 @@ pub(crate) fn name(text: &str) -> LockName {
 impl World {
     pub(crate) fn new(weather: Weather, seed: u64) -> Self {
         DRAWN.set(0);
+        DISTURBED.set(0);
         let mut dice = Dice::new(seed);
         let is_patient = dice.once_in(2);
         let mut world = Self {
@@ -159,6 +163,8 @@ impl World {
             digest: 0,
             is_hostile: false,
             is_told: false,
+            seed,
+            only: None,
             dice,
         };
         for client in 0..CLIENTS {
