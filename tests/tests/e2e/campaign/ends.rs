@@ -76,12 +76,17 @@ async fn a_leader_whose_lock_is_forced_is_told_and_the_next_is_elected() {
 }
 
 #[tokio::test]
-async fn a_leader_whose_key_is_gone_or_taken_is_told_by_its_heartbeats() {
+async fn a_leader_whose_key_is_gone_or_taken_is_told_by_its_next_message() {
     let redis = RedisServer::start();
     let coordinator = Coordinator::process().store(redis.url()).start();
     let endpoint = coordinator.endpoint();
     let mut connection = redis.async_connection().await;
-    for reason in [LostReason::Deleted, LostReason::Taken] {
+    for (reason, proclaims) in [
+        (LostReason::Deleted, true),
+        (LostReason::Deleted, false),
+        (LostReason::Taken, true),
+        (LostReason::Taken, false),
+    ] {
         let (mut leading, _) = Candidate::lead(&endpoint, ELECTION, 3 * SHORT).await;
         let mut steal = match reason {
             LostReason::Deleted => redis::cmd("DEL"),
@@ -92,15 +97,20 @@ async fn a_leader_whose_key_is_gone_or_taken_is_told_by_its_heartbeats() {
             steal.arg(&["a foreign client", "PX", "2000"]);
         }
         let _: redis::Value = steal.query_async(&mut connection).await.unwrap();
-        // The lock is gone, and a proclaim finds that out; the loss is told by the next renewal.
-        leading.proclaim(b"nobody hears").await;
-        let failure = leading.failure().await;
-        assert_eq!((failure.code, &failure.reason[..]), (10, "LOCK_LOST"));
-        let lost = loop {
-            leading.beat().await;
-            match leading.answer().await {
-                Response::Heartbeat(_) => tokio::time::sleep(SHORT / 20).await,
-                other => break other,
+        let lost = if proclaims {
+            // A proclaim finds that the lock is gone, and the reason follows at once.
+            leading.proclaim(b"nobody hears").await;
+            let failure = leading.failure().await;
+            assert_eq!((failure.code, &failure.reason[..]), (10, "LOCK_LOST"));
+            leading.answer().await
+        } else {
+            // The loss is told by the next renewal.
+            loop {
+                leading.beat().await;
+                match leading.answer().await {
+                    Response::Heartbeat(_) => tokio::time::sleep(SHORT / 20).await,
+                    other => break other,
+                }
             }
         };
         match lost {
