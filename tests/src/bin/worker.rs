@@ -199,8 +199,9 @@ async fn stand(channel: Channel, name: String, value: String, ttl: Duration) {
 /// printed.
 fn watch_for_a_pause(watch: &LockWatch, pause: Duration) {
     let name = watch.name();
-    println!("watching {name}");
+    // Before it says so: from then on, the process may be stopped.
     let mut last = Instant::now();
+    println!("watching {name}");
     loop {
         let now = Instant::now();
         let held = watch.is_held();
