@@ -4,17 +4,22 @@ use std::{
     io::Read,
     net::SocketAddr,
     path::Path,
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     thread,
     time::Duration,
 };
 
 use anyhow::{Context, bail};
+use rand::{Rng, SeedableRng, rngs::StdRng};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
     net::TcpStream,
     sync::Mutex,
+    task::JoinSet,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -270,4 +275,27 @@ pub fn after(at: u64, time: Duration) -> u64 {
 /// Returns the time from now until a time of the history's clock.
 pub fn left(until: u64) -> Duration {
     Duration::from_micros(until.saturating_sub(now()))
+}
+
+/// Runs as many tasks as the arguments say, each with dice of its own, until all have ended.
+///
+/// # Errors
+///
+/// If the arguments are wrong, or a task panics.
+pub async fn run_tasks<F>(live: fn(Arc<Arguments>, StdRng) -> F) -> anyhow::Result<()>
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let arguments = Arc::new(Arguments::read()?);
+    let mut random = StdRng::seed_from_u64(arguments.seed);
+    let mut running = JoinSet::new();
+    for _ in 0..arguments.tasks {
+        let random = StdRng::seed_from_u64(random.random());
+        running.spawn(live(Arc::clone(&arguments), random));
+    }
+    while let Some(ended) = running.join_next().await {
+        ended.context("a task panicked")?;
+    }
+    arguments.worker.finished();
+    Ok(())
 }

@@ -5,18 +5,17 @@
 
 use std::{sync::Arc, time::Duration};
 
-use anyhow::Context;
 use leasehold_torture::{
     history::now,
     locks::Cycle,
-    worker::{Arguments, Registers, after, left},
+    worker::{Arguments, Registers, after, left, run_tasks},
 };
-use rand::{Rng, SeedableRng, rngs::StdRng};
+use rand::{Rng, rngs::StdRng};
 use redis::{
     AsyncConnectionConfig, Client, Cmd, ErrorKind, FromRedisValue, RedisError, RedisResult,
     ServerErrorKind, aio::MultiplexedConnection,
 };
-use tokio::{task::JoinSet, time::sleep};
+use tokio::time::sleep;
 
 /// Pause between two attempts.
 const POLL: Duration = Duration::from_millis(20);
@@ -31,18 +30,7 @@ const RELEASE: &str =
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> anyhow::Result<()> {
-    let arguments = Arc::new(Arguments::read()?);
-    let mut random = StdRng::seed_from_u64(arguments.seed);
-    let mut running = JoinSet::new();
-    for _ in 0..arguments.tasks {
-        let random = StdRng::seed_from_u64(random.random());
-        running.spawn(live(Arc::clone(&arguments), random));
-    }
-    while let Some(ended) = running.join_next().await {
-        ended.context("a task panicked")?;
-    }
-    arguments.worker.finished();
-    Ok(())
+    run_tasks(live).await
 }
 
 async fn live(arguments: Arc<Arguments>, mut random: StdRng) {

@@ -14,12 +14,11 @@ use leasehold_proto::v1::{
 use leasehold_torture::{
     history::now,
     locks::{Cycle, LIMIT, Mode},
-    worker::{Arguments, Ask, Registers, Worker, after, left},
+    worker::{Arguments, Ask, Registers, Worker, after, left, run_tasks},
 };
-use rand::{Rng, SeedableRng, rngs::StdRng};
+use rand::{Rng, rngs::StdRng};
 use tokio::{
     sync::mpsc,
-    task::JoinSet,
     time::{Instant, sleep, timeout},
 };
 use tokio_stream::wrappers::ReceiverStream;
@@ -34,18 +33,7 @@ const ANSWER: Duration = Duration::from_secs(5);
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> anyhow::Result<()> {
-    let arguments = Arc::new(Arguments::read()?);
-    let mut random = StdRng::seed_from_u64(arguments.seed);
-    let mut running = JoinSet::new();
-    for _ in 0..arguments.tasks {
-        let random = StdRng::seed_from_u64(random.random());
-        running.spawn(live(Arc::clone(&arguments), random));
-    }
-    while let Some(ended) = running.join_next().await {
-        ended.context("a task panicked")?;
-    }
-    arguments.worker.finished();
-    Ok(())
+    run_tasks(live).await
 }
 
 /// Opens one session after the other, each at any coordinator.
