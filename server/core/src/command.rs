@@ -81,6 +81,10 @@ pub enum Op {
     Renew {
         /// The hold.
         owner: OwnerId,
+        /// The token of its grant, if the sender knows it. A hold of the same owner id with another token is another grant,
+        /// which its waiter got after a fail-over of Redis had lost this one: it is not extended, and this one is
+        /// [`Loss::Taken`]. Others may have held the lock in between.
+        token: Option<FencingToken>,
         /// The new TTL from now on; the hold's lock-delay is added.
         ttl: Duration,
     },

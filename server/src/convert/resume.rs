@@ -3,7 +3,7 @@
 use std::{collections::HashSet, time::Duration};
 
 use leasehold_core::{
-    id::OwnerId,
+    id::{FencingToken, OwnerId},
     name::LockName,
     session::{LostLock, LostWhy, Resumed, Resumption, Wait},
 };
@@ -178,8 +178,8 @@ fn held(field: &str, hold: ResumedHold) -> Result<Resumed, Refusal> {
         let what = format!("must be the token that the grant gave, 1 to 2^53, not {token}");
         return Err(Refusal::field(&format!("{field}.hold.fencing_token"), what));
     }
-    // The token itself is not used: only the store says what the hold's token is.
     Ok(Resumed::Hold {
+        token: FencingToken::new(token),
         count: hold.hold_count.max(1),
     })
 }

@@ -168,7 +168,8 @@ impl LockService for Locks {
         if let Some(bound) = rights.granted().max_hold(Place::Lock, name.as_str()) {
             return Err(not_renewable(name.as_str(), bound).into());
         }
-        let op = Op::Renew { owner, ttl };
+        let token = None;
+        let op = Op::Renew { owner, token, ttl };
         followed.script();
         let stamped = coordinator
             .execute(&name, op)

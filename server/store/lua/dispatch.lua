@@ -11,8 +11,8 @@
 --       2 a letter for each operation (see its file), or '.' for the others
 --       3 how many releases, renewals, acquires
 --       6 the caller: coordinator id, floor, token memory, not after (see set_caller)
---       then each release's owner id; each renewal's owner id and TTL; each acquire's arguments; and of each of the
---       others: c and the caller, where that changes; its letter; its own arguments
+--       then each release's owner id; each renewal's arguments; each acquire's arguments; and of each of the others: c and
+--       the caller, where that changes; its letter; its own arguments
 
 -- Bytes of a client name that stay in the record of a released hold: nearly every client has a name, and to remove a short
 -- one saves less memory than a command costs.
@@ -31,7 +31,7 @@ local acquired_records = renewed_records + renewals
 local released_records = acquired_records + acquires
 local all_waiters = released_records + releases
 local rest_keys = all_waiters + queues
-local rest_at = 10 + releases + 2 * renewals + 3 * acquires
+local rest_at = 10 + releases + 3 * renewals + 3 * acquires
 
 if watch then watch.ask(locks + 1, renewed_records) end
 local has_others = letters:find('.', 1, true)
@@ -122,23 +122,25 @@ for i = 1, #letters do
     reply = false
   elseif letter == 110 then -- n
     renewal = renewal + 1
-    local at = 8 + releases + 2 * renewal
+    local at = 7 + releases + 3 * renewal
     if late then
       reply = LATE
     elseif holders[releases + renewal] == ARGV[at] then
       -- As in renew.lua.
       local found = try('GETEX', KEYS[renewed_records + renewal], 'PX', memory)
-      if type(found) == 'string' and found:sub(33, 32 + #mine) == mine then
+      local known = ARGV[at + 2]
+      if type(found) == 'string' and found:sub(33, 32 + #mine) == mine and (known == '' or found:sub(1, 8) == known) then
         local token = unpack_bytes('>I8', found)
         if token > now then try('PEXPIRE', KEYS[renewed_records + renewal], memory_of(token)) end
         local result = try('PEXPIRE', KEYS[renewed_locks + renewal], ARGV[at + 1])
         reply = type(result) == 'table' and result or RENEWED
       end
     end
-    reply = reply or uncommon('n', renewed_locks + renewal, renewed_records + renewal, 0, ARGV[at], ARGV[at + 1])
+    reply = reply or uncommon('n', renewed_locks + renewal, renewed_records + renewal, 0, ARGV[at], ARGV[at + 1],
+      ARGV[at + 2])
   else -- a or w
     acquire = acquire + 1
-    local q, at = releases + acquire, 7 + releases + 2 * renewals + 3 * acquire
+    local q, at = releases + acquire, 7 + releases + 3 * renewals + 3 * acquire
     local l, r = acquired_locks + acquire, acquired_records + acquire
     if late then
       reply = LATE

@@ -1,10 +1,11 @@
 -- Extends a hold, or confirms a hand-off. Never creates a key.
 --
 -- KEYS  lock, record: only keys that exist while it is held
--- ARGV  n: owner id, TTL (ms); the hold's lock-delay is added
--- Reply RENEWED | DELETED | TAKEN | EXPIRED (no more than the lock-delay was left) | RESUMED
+-- ARGV  n: owner id, TTL (ms; the hold's lock-delay is added), token (8 bytes, or none)
+-- Reply RENEWED | DELETED | TAKEN (also by a later grant of the same owner id) | EXPIRED (no more than the lock-delay was left)
+--       | RESUMED
 
-local function renew(owner, ttl)
+local function renew(owner, ttl, token)
   look()
   local found = many and many.get(owner)
   if not found and holder ~= owner then
@@ -23,6 +24,10 @@ local function renew(owner, ttl)
       return RENEWED
     end
     found = newest_one
+  end
+  if token ~= '' and found:sub(1, 8) ~= token then
+    note('lost', false, TAKEN)
+    return TAKEN
   end
   if has_run_out(owner, found) then return EXPIRED end
   local state, delay, coordinator = read_details(found, DETAILS)

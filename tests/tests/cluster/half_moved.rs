@@ -63,6 +63,7 @@ fn acquire(number: u8, mode: Mode) -> Op {
 
 fn renew(number: u8) -> Op {
     Op::Renew {
+        token: None,
         owner: owner(number),
         ttl: Duration::from_secs(600),
     }

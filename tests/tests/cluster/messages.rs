@@ -93,6 +93,7 @@ impl Coordinator {
 
     async fn renew(&self, name: &str) {
         let renew = Op::Renew {
+            token: None,
             owner: owner(name, 0),
             ttl: TTL,
         };

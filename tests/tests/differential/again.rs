@@ -1,9 +1,11 @@
-//! An acquire that is sent again after its hold was renewed, and a resume of a hold whose bound has passed.
+//! An acquire that is sent again after its hold was renewed, a renewal of another grant, and a resume of a hold whose bound has
+//! passed.
 
 use std::time::{Duration, Instant};
 
 use leasehold_core::{
     command::{Loss, Op, Reply},
+    id::FencingToken,
     mode::Mode,
     view::{HoldView, HolderView},
 };
@@ -25,6 +27,7 @@ async fn it_leaves_a_longer_end_as_it_is() {
         let mut pair = Pair::new(&redis, name).await;
         let granted = pair.run("here", acquire(1, mode)).await;
         let renew = Op::Renew {
+            token: None,
             owner: owner(1),
             ttl: RENEWED_FOR,
         };
@@ -32,6 +35,31 @@ async fn it_leaves_a_longer_end_as_it_is() {
         assert_eq!(pair.run("here", acquire(1, mode)).await, granted);
         let hold = only_hold(&mut pair).await;
         assert!(hold.expires_in > LEFT, "{name}: {hold:?}");
+    }
+}
+
+/// A fail-over may have lost the grant that the sender knows, and the waiter, whose place came back, was granted the lock again.
+#[tokio::test]
+async fn a_renewal_leaves_a_later_grant_of_the_same_owner_id_alone() {
+    let redis = RedisServer::start();
+    for (name, mode) in modes() {
+        let mut pair = Pair::new(&redis, name).await;
+        pair.run("here", acquire(1, mode)).await;
+        let hold = only_hold(&mut pair).await;
+        let renew = |token| Op::Renew {
+            owner: owner(1),
+            token: Some(token),
+            ttl: RENEWED_FOR,
+        };
+        let before = FencingToken::new(hold.token.get() - 1);
+        for coordinator in ["here", "there"] {
+            let renewed = pair.run(coordinator, renew(before)).await;
+            assert_eq!(renewed, Reply::Lost(Loss::Taken), "{name}");
+        }
+        let after = only_hold(&mut pair).await;
+        assert!(after.expires_in < LEFT, "{name}: {after:?}");
+        assert_eq!(pair.run("there", renew(hold.token)).await, Reply::Renewed);
+        assert!(only_hold(&mut pair).await.expires_in > LEFT, "{name}");
     }
 }
 
@@ -76,6 +104,7 @@ async fn a_hold_that_has_lasted_for_as_long_as_it_may_is_not_resumed() {
         // It stands, for the coordinator that had it to end.
         assert!(only_hold(&mut pair).await.expires_in < RENEWED_FOR);
         let renew = Op::Renew {
+            token: None,
             owner: owner(1),
             ttl: RENEWED_FOR,
         };

@@ -87,6 +87,7 @@ impl Locks {
     /// Returns what clients may ask of them in one round, first of all what Redis never refuses.
     fn round(&self, round: u16) -> Vec<Command> {
         let renew = |number| Op::Renew {
+            token: None,
             owner: owner(number),
             ttl: Duration::from_secs(500),
         };
@@ -262,6 +263,7 @@ async fn holders_and_waiters_can_release_while_nothing_can_be_acquired() {
     shared.run("here", release(0)).await;
     shared.run("here", release(3)).await;
     let renew = Op::Renew {
+        token: None,
         owner: owner(101),
         ttl: Duration::from_secs(300),
     };

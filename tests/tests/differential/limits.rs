@@ -128,6 +128,7 @@ async fn a_limit_is_remembered_from_the_last_renewal_or_resume_on() {
         .unwrap();
     for op in [
         Op::Renew {
+            token: None,
             owner: owner(0),
             ttl: Duration::from_secs(600),
         },

@@ -54,6 +54,7 @@ async fn an_uncontended_acquire_renewal_and_release_take_few_commands() {
     for number in 1..=CYCLES {
         pair.run("here", acquire(number, Mode::Exclusive)).await;
         let renew = Op::Renew {
+            token: None,
             owner: owner(number),
             ttl: Duration::from_secs(600),
         };

@@ -40,6 +40,10 @@ pub(crate) fn op(random: &mut StdRng, known: &[OwnerId], view: &NameView, feed: 
         0..38 => Op::Acquire(acquire(random, owner)),
         38..51 => Op::Renew {
             owner,
+            token: match one(random, view) {
+                One::Holder(token) if random.random_bool(0.5) => Some(token),
+                _ => None,
+            },
             ttl: waves::some(random, 0..3),
         },
         51..71 => Op::Release {

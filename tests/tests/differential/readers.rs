@@ -45,7 +45,11 @@ async fn a_crowd_of_readers_is_let_in_some_at_a_time() {
         let owner = owner(number);
         let op = match number % 3 {
             0 => release(number),
-            _ => Op::Renew { owner, ttl },
+            _ => Op::Renew {
+                owner,
+                token: None,
+                ttl,
+            },
         };
         pair.run(HERE, op).await;
         let refreshed = pair.run(HERE, Op::Refresh { oldest: None }).await;

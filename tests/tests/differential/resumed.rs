@@ -57,6 +57,7 @@ async fn in_every_mode_a_resume_is_the_same_however_often_it_is_sent() {
             for op in [
                 release(number),
                 Op::Renew {
+                    token: None,
                     owner: owner(number),
                     ttl: Duration::from_secs(60),
                 },
@@ -146,6 +147,7 @@ async fn however_often_a_lock_is_resumed_a_bounded_number_of_owner_ids_is_kept()
     let number: u16 = ask(&redis, &["ZCARD", &key]).await;
     assert_eq!(number, KEPT);
     let renew = |number| Op::Renew {
+        token: None,
         owner: owner(number),
         ttl: Duration::from_secs(500),
     };

@@ -84,6 +84,7 @@ impl Shared {
 
 fn renew(number: u16) -> Op {
     Op::Renew {
+        token: None,
         owner: owner(number),
         ttl: Duration::from_secs(10),
     }
@@ -177,6 +178,7 @@ async fn a_key_of_another_type_fails_what_needs_it_alone() {
 async fn a_stranger_gets_in_as_soon_as_the_last_holder_is_gone() {
     let mut shared = Shared::by(0..2).await;
     let lasts = |number, millis| Op::Renew {
+        token: None,
         owner: owner(number),
         ttl: Duration::from_millis(millis),
     };

@@ -47,6 +47,7 @@ fn delayed(number: u16, ttl: Duration) -> Op {
 
 fn renew(number: u16) -> Op {
     Op::Renew {
+        token: None,
         owner: owner(number),
         ttl: Duration::from_secs(500),
     }

@@ -154,7 +154,15 @@ async fn a_master_with_a_hold_that_was_restored_there_knows_a_grant() {
     }
     masters.restart_empty(0);
     wait::until("an extend to set it again", PROMPT, || async {
-        let renewed = try_run(&store, Op::Renew { owner, ttl: long }).await;
+        let renewed = try_run(
+            &store,
+            Op::Renew {
+                owner,
+                token: None,
+                ttl: long,
+            },
+        )
+        .await;
         match crate::site::key(masters.server(0)) {
             Some(_) => Ok(()),
             None => Err(renewed),
@@ -240,6 +248,7 @@ async fn masters_that_are_declared_durable_have_to_be() {
             match try_run(
                 &store,
                 Op::Renew {
+                    token: None,
                     owner: owner(1),
                     ttl,
                 },

@@ -97,6 +97,7 @@ async fn full_masters_grow_no_further_and_let_holders_go_on_and_let_go() {
         assert!(!taken.is_ok_and(|stamped| is_granted(&stamped.executed.reply)));
     }
     let renew = Op::Renew {
+        token: None,
         owner: owner(TIMES),
         ttl: MAX_TTL * 30,
     };

@@ -52,6 +52,7 @@ async fn old_commands_for_a_hung_master_do_nothing() {
     // It has the lock as soon as an extend reaches it.
     wait::until("it to be set again", PROMPT, || async {
         let renewed = Op::Renew {
+            token: None,
             owner: owner(1),
             ttl: Duration::from_secs(60),
         };
@@ -165,6 +166,7 @@ async fn a_lost_hold_is_ended_at_a_minority_that_has_it() {
     }
     // For longer than what is left is waited for.
     let renewed = Op::Renew {
+        token: None,
         owner: owner(1),
         ttl: PROMPT * 6,
     };

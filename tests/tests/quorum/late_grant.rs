@@ -56,6 +56,7 @@ async fn a_renewal_on_which_masters_agreed_after_its_ttl_is_not_certain() {
     let (store, proxies) = proxied(&masters, UNHURRIED).await;
     take(&store, acquire(1)).await;
     let renew = |ttl| Op::Renew {
+        token: None,
         owner: owner(1),
         ttl,
     };

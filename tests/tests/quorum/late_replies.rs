@@ -39,6 +39,7 @@ async fn a_grant_by_the_masters_counts_from_its_sending() {
     let granted = delayed(&store, &proxies, b"client", Op::Acquire(long)).await;
     assert!(matches!(granted.executed.reply, Reply::Granted { .. }));
     let renew = Op::Renew {
+        token: None,
         owner: owner(1),
         ttl: TTL,
     };

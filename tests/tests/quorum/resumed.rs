@@ -44,6 +44,7 @@ pub(crate) fn long(number: u8) -> Acquire {
 
 pub(crate) fn renew(number: u8) -> Op {
     Op::Renew {
+        token: None,
         owner: owner(number),
         ttl: LONG,
     }

@@ -188,6 +188,7 @@ pub(crate) async fn take(store: &Store, acquire: Acquire) -> FencingToken {
 
 pub(crate) fn renew(number: u8) -> Op {
     Op::Renew {
+        token: None,
         owner: owner(number),
         ttl: MAX_TTL,
     }

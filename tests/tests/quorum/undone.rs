@@ -88,6 +88,7 @@ async fn an_acquire_that_is_sent_again_leaves_a_longer_end_as_it_is() {
     let store = store(&masters, "here").await;
     let token = take(&store, acquire(1)).await;
     let renew = Op::Renew {
+        token: None,
         owner: owner(1),
         ttl: PROMPT * 60,
     };

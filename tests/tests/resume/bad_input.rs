@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold_proto::v1::{
-    ResumedHold, ResumedWait, SessionOpen, SessionResume, session_request::Request,
+    LostReason, ResumedHold, ResumedWait, SessionOpen, SessionResume, session_request::Request,
     session_resume::What,
 };
 use leasehold_tests::{
@@ -383,7 +383,7 @@ async fn a_token_that_a_client_names_raises_no_floor() {
     // The client names no hold at all, or one that stands, with another token than the store's.
     for (number, ahead) in [hour, 23 * hour, 48 * hour].into_iter().enumerate() {
         let named = before.fencing_token + ahead;
-        let (other, resumed) =
+        let (mut other, resumed) =
             RawSession::resume(&coordinator.endpoint(), TTL, vec![with_token(named)]).await;
         assert_eq!(resumed.refused.len(), 1);
         let own = session.take_one(exclusive(&format!("own/{number}"))).await;
@@ -392,8 +392,12 @@ async fn a_token_that_a_client_names_raises_no_floor() {
             panic!("{resume:?}")
         };
         hold.fencing_token = named;
+        // With another token it is another grant, and given back.
         let (heir, resumed) = RawSession::resume(&coordinator.endpoint(), TTL, vec![resume]).await;
-        assert_eq!(resumed.only_hold().fencing_token, own.fencing_token);
+        assert_eq!(resumed.refused.len(), 1);
+        assert_eq!(resumed.refused[0].reason(), LostReason::Taken);
+        let again = other.take_one(exclusive(&own.name)).await;
+        assert!((own.fencing_token + 1..named).contains(&again.fencing_token));
         let after = session
             .take_one(exclusive(&format!("after/{number}")))
             .await;

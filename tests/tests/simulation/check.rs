@@ -46,9 +46,6 @@ impl World {
             let hold = held
                 .iter()
                 .find(|hold| hold.token == token && hold.client == *client && now < hold.ends_at);
-            if hold.is_none() && self.may_be_granted_again(name, token, client) {
-                continue;
-            }
             let Some(hold) = hold else {
                 panic!(
                     "at {now}, {client} believes that it holds {text} with token {token}; it is held by {held:?}"

@@ -332,7 +332,7 @@ impl World {
                 let refusal = Refusal::field("open.resume", "an owner id was used before");
                 return Err(self.wrong(refusal));
             }
-            if let Resumed::Hold { count } = resumption.what {
+            if let Resumed::Hold { count, .. } = resumption.what {
                 assert!(count > 0);
             }
         }

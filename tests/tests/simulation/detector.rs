@@ -63,7 +63,12 @@ impl World {
                         0 => STRANGE,
                         _ => STRANGE_AFTER_LOSS,
                     };
-                    assert!(looks <= most, "nobody knows of a hold of {text}: {hold:?}");
+                    assert!(
+                        looks <= most,
+                        "at {}, nobody knows of a hold of {text} at {looks} looks, after a fail-over at {}: {hold:?}",
+                        self.now,
+                        self.failed_over_at
+                    );
                     self.strangers.insert(hold.owner, looks);
                 }
             }

@@ -398,14 +398,6 @@ impl World {
         made_at.is_none_or(|at| *at <= self.failed_over_at)
     }
 
-    /// Returns whether a grant may have been lost with the last writes, so that its waiter waited again, and was granted another
-    /// token under the same owner id: its session goes on with the former one.
-    pub(crate) fn may_be_granted_again(&self, name: usize, token: i64, client: &str) -> bool {
-        let mut held = self.store.held(name).iter();
-        self.may_be_made_twice(name, token)
-            && held.any(|hold| hold.client == client && hold.token > token)
-    }
-
     /// Fails if a session goes on renewing a hold when it has been held for as long as it may be. One whose coordinator hung at that
     /// moment may do so once more.
     pub(crate) fn check_bound(&self, coordinator: usize, owner: &OwnerId) {
@@ -413,10 +405,8 @@ impl World {
             return;
         };
         let has_hung = self.coordinators[coordinator].hung_until >= *ends_at;
-        // It may have been lost, and granted again.
-        let may_be_another = self.failed_over_at > 0;
         assert!(
-            has_hung || may_be_another || self.now <= *ends_at,
+            has_hung || self.now <= *ends_at,
             "at {}, a hold is renewed that had to end at {ends_at}",
             self.now
         );

@@ -121,6 +121,14 @@ const UNMET: &[Unmet] = &[
     },
     Unmet {
         of: Machine::Session,
+        state: ("open", ""),
+        events: &["other limit"],
+        why: Why::Seldom(
+            "a limit has to be lowered while an acquire waits whose place is then lost",
+        ),
+    },
+    Unmet {
+        of: Machine::Session,
         state: ("resuming", ""),
         events: &["other limit"],
         why: Why::Seldom("it has to cross the end of the stream"),

@@ -391,8 +391,9 @@ impl ContendedNames {
         refresh: Option<u64>,
     ) {
         let (owner, ttl) = (acquire.owner, acquire.ttl);
+        let token = Some(granted.0);
         let purpose = Purpose::Confirm(acquire, granted);
-        self.send(name, refresh, purpose, Op::Renew { owner, ttl });
+        self.send(name, refresh, purpose, Op::Renew { owner, token, ttl });
     }
 
     fn join_again(&mut self, name: &LockName, acquire: Arc<Acquire>, refresh: Option<u64>) {

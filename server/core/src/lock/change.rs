@@ -19,9 +19,21 @@ use crate::{
 };
 
 impl LockState {
-    pub(super) fn renew(&mut self, step: &mut Step<'_>, owner: &OwnerId, ttl: Duration) -> Reply {
-        if self.holders.get(owner).is_some() {
+    pub(super) fn renew(
+        &mut self,
+        step: &mut Step<'_>,
+        owner: &OwnerId,
+        token: Option<FencingToken>,
+        ttl: Duration,
+    ) -> Reply {
+        let found = self.holders.get(owner).map(|hold| hold.token);
+        if let Some(found) = found {
             self.remember(step);
+            if token.is_some_and(|token| token != found) {
+                let loss = Loss::Taken;
+                step.tell(|| Change::Lost { hold: None, loss });
+                return Reply::Lost(loss);
+            }
         }
         if let Some(lost) = self.run_out(step, owner) {
             return lost;

@@ -112,7 +112,7 @@ impl LockState {
     fn operate(&mut self, step: &mut Step<'_>, op: &Op) -> (Reply, HandedOn) {
         match op {
             Op::Acquire(acquire) => self.acquire(step, acquire),
-            Op::Renew { owner, ttl } => alone(self.renew(step, owner, *ttl)),
+            Op::Renew { owner, token, ttl } => alone(self.renew(step, owner, *token, *ttl)),
             Op::Release { owner, end } => self.release(step, owner, *end),
             Op::Refresh { oldest } => self.refresh(step, oldest.as_ref()),
             Op::ForceRelease => self.force_release(step),

@@ -284,6 +284,8 @@ pub struct Resumption {
 pub enum Resumed {
     /// A hold.
     Hold {
+        /// Token of its grant. If the store has another for it, it is another grant, and not taken over.
+        token: FencingToken,
         /// Number of times that it is held.
         count: u32,
     },

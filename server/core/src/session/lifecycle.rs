@@ -74,7 +74,7 @@ impl Session {
                 }
                 (TakenOver::Held { grant, actor }, what) => {
                     let count = match what {
-                        Resumed::Hold { count } => count,
+                        Resumed::Hold { count, .. } => count,
                         Resumed::Wait { .. } => 1,
                     };
                     let (token, permits) = (grant.token, grant.mode.permits());

@@ -135,7 +135,7 @@ impl Resuming {
                 what,
             } = &attempt.resumption;
             let count = match what {
-                Resumed::Hold { count } => *count,
+                Resumed::Hold { count, .. } => *count,
                 Resumed::Wait { .. } => 1,
             };
             let op = Op::Resume(Resume {
@@ -199,12 +199,20 @@ impl Resuming {
                         predecessors,
                     } = *terms;
                     self.moved(&attempt.resumption, predecessors, step);
+                    let claim = Claim {
+                        lock_delay,
+                        ..claim
+                    };
+                    // A fail-over of Redis had lost its grant, and its waiter got another, which its client knows nothing of.
+                    if matches!(attempt.resumption.what, Resumed::Hold { token: known, .. } if known != token)
+                    {
+                        step.effects.clean_up(claim, End::Unclean, None, step.now);
+                        let lost = TakenOver::Refused(Loss::Taken);
+                        return self.settled.push((attempt.resumption, lost));
+                    }
                     step.effects.register(claim.owner, Interest::Held);
                     let grant = Grant {
-                        claim: Claim {
-                            lock_delay,
-                            ..claim
-                        },
+                        claim,
                         token,
                         mode,
                         // What its client knows of the bound it was told on another stream.

@@ -96,10 +96,10 @@ impl Taken {
         self.renewing = self.grants.len();
         self.has_failed = false;
         self.retry_at = None;
-        for Grant { claim, .. } in &self.grants {
-            let (owner, ttl) = (claim.owner, claim.ttl);
+        for Grant { claim, token, .. } in &self.grants {
+            let (owner, token, ttl) = (claim.owner, Some(*token), claim.ttl);
             let purpose = Purpose::RenewTaken(request, owner);
-            effects.store(purpose, claim.name.clone(), Op::Renew { owner, ttl });
+            effects.store(purpose, claim.name.clone(), Op::Renew { owner, token, ttl });
         }
     }
 

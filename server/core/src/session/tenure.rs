@@ -329,7 +329,9 @@ impl Tenure {
                 None => (Purpose::Renew(owner), hold.grant.claim.ttl),
                 Some(ttl) => (Purpose::Shorten(owner), ttl),
             };
-            effects.store(purpose, hold.name().clone(), Op::Renew { owner, ttl });
+            let token = Some(hold.grant.token);
+            let op = Op::Renew { owner, token, ttl };
+            effects.store(purpose, hold.name().clone(), op);
         }
     }
 
@@ -435,8 +437,10 @@ impl Tenure {
             let name = hold.name().clone();
             locks.push(LostLock { name, owner, why });
             match loss {
-                // Nobody could say what is in the store now.
-                Loss::Expired => effects.clean_up(hold.grant.claim, End::Unclean, None, now),
+                // Nobody could say what is in the store now. If it was taken, then perhaps by a later grant of the same owner id.
+                Loss::Expired | Loss::Taken => {
+                    effects.clean_up(hold.grant.claim, End::Unclean, None, now)
+                }
                 // The message may be of an earlier hold of the same id, and late: a waiter that has not heard of its grant joins
                 // again once that was taken.
                 Loss::Forced => effects.clean_up(hold.grant.claim, End::Clean, None, now),

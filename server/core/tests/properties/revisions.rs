@@ -416,6 +416,7 @@ fn a_limit_is_remembered_from_the_last_renewal_of_permits_on() {
     for _ in 0..3 {
         world.now = world.now.after(MEMORY - Duration::from_secs(1));
         world.send(&Op::Renew {
+            token: None,
             owner: held,
             ttl: FOREVER,
         });

@@ -267,6 +267,7 @@ impl World {
         match deed {
             Deed::Acquire(owner, wait) => self.acquire(owner, wait),
             Deed::Renew(owner, ttl) => Op::Renew {
+                token: None,
                 owner: owner.id(),
                 ttl,
             },

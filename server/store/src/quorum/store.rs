@@ -225,7 +225,8 @@ impl LockStore for QuorumStore {
                 Ok(()) => inner.line_up(name, caller, acquire, answer),
                 Err(error) => answer.give(Err(error)),
             },
-            Op::Renew { owner, ttl } => {
+            // No fail-over makes a majority forget a grant, so its owner id has no other.
+            Op::Renew { owner, ttl, .. } => {
                 let renewal = masters.renew(&name, caller, owner, ttl);
                 inner.answer(name, answer, renewal.outcome());
             }

@@ -297,8 +297,10 @@ fn arguments(cmd: &mut Cmd, command: &Command) {
             // Writing to a buffer in memory does not fail.
             let _ = details(&mut cmd.writer_for_next_arg(), &command.caller, acquire);
         }
-        Op::Renew { owner, ttl } => {
+        Op::Renew { owner, token, ttl } => {
             cmd.arg(&owner.as_bytes()[..]).arg(millis(*ttl));
+            let token = token.map(|token| token.get().to_be_bytes());
+            cmd.arg(token.as_ref().map_or(&[][..], |token| &token[..]));
         }
         Op::Release { owner, .. } | Op::Downgrade { owner } => {
             cmd.arg(&owner.as_bytes()[..]);

@@ -111,7 +111,17 @@ impl<'a> Name<'a> {
                 (Some(owner), token)
             }
             Use::Renew => {
-                let renewed = self.execute(SHORT, 0, Op::Renew { owner, ttl: TTL }).await;
+                let renewed = self
+                    .execute(
+                        SHORT,
+                        0,
+                        Op::Renew {
+                            owner,
+                            token: None,
+                            ttl: TTL,
+                        },
+                    )
+                    .await;
                 assert_eq!(renewed.reply, Reply::Renewed);
                 (Some(owner), token)
             }

@@ -114,6 +114,7 @@ impl Places {
             }),
             Content::Join => Self::acquire(MOVES, owner, true),
             Content::Confirm => Op::Renew {
+                token: None,
                 owner,
                 ttl: seconds(TTL),
             },

@@ -113,7 +113,14 @@ impl Master {
             (None, _) => Said::Lacks,
             (Some(holder), _) if holder != owner => Said::Taken,
             (_, record) => {
-                self.execute(&Op::Renew { owner, ttl }, now);
+                self.execute(
+                    &Op::Renew {
+                        owner,
+                        token: None,
+                        ttl,
+                    },
+                    now,
+                );
                 match record {
                     Some((token, Some(of))) if of == owner => Said::Has(token),
                     _ => Said::Uncertain,

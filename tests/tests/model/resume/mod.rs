@@ -112,7 +112,11 @@ impl Resuming {
         let ttl = seconds(self.ttl);
         let owner = self.owner(message.stream);
         let op = match &message.content {
-            Content::Resume(_) if self.keeps_owner => Op::Renew { owner, ttl },
+            Content::Resume(_) if self.keeps_owner => Op::Renew {
+                owner,
+                token: None,
+                ttl,
+            },
             Content::Resume(from) => Op::Resume(Resume {
                 from: from.iter().map(|stream| self.owner(*stream)).collect(),
                 next: owner,
@@ -121,7 +125,11 @@ impl Resuming {
                 ttl,
                 count: 1,
             }),
-            Content::Renew => Op::Renew { owner, ttl },
+            Content::Renew => Op::Renew {
+                owner,
+                token: None,
+                ttl,
+            },
             Content::Release => Op::Release {
                 owner,
                 end: End::Clean,
@@ -208,7 +216,15 @@ impl Resuming {
     fn confirm(&self, state: &mut State) {
         let (owner, ttl) = (owner(WAITS, 0), seconds(self.ttl));
         let until = state.elapsed + self.ttl;
-        match self.execute(state, 1, &Op::Renew { owner, ttl }) {
+        match self.execute(
+            state,
+            1,
+            &Op::Renew {
+                owner,
+                token: None,
+                ttl,
+            },
+        ) {
             Reply::Renewed => state.other = Other::Holds { until },
             _ => self.wait(state, true),
         }

@@ -156,6 +156,7 @@ impl Rules {
 
     fn renew(&self, state: &State, client: usize) -> Op {
         Op::Renew {
+            token: None,
             owner: state.owner(client),
             ttl: seconds(self.ttl),
         }

@@ -222,6 +222,7 @@ pub(super) fn refresh(oldest: Option<u8>) -> Op {
 pub(super) fn confirms(number: u8) -> Op {
     Op::Renew {
         owner: owner(number),
+        token: Some(TOKEN),
         ttl: TTL,
     }
 }

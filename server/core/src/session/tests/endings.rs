@@ -92,7 +92,7 @@ fn a_session_with_a_grace_is_kept_and_its_keys_end_with_the_grace() {
     scene.end_stream(StreamEnd::ByPeer);
     assert_eq!(scene.session.phase(), Phase::Detached);
     scene.pass(Duration::ZERO);
-    let Op::Renew { ttl, owner } = scene.sent[0].op else {
+    let Op::Renew { ttl, owner, .. } = scene.sent[0].op else {
         panic!("not shortened");
     };
     assert_eq!((ttl, owner), (GRACE, held));

@@ -186,7 +186,7 @@ pub(super) fn renewing_two() -> (Scene, OwnerId) {
 fn a_hold_that_is_gone_is_told_before_the_heartbeat_is_answered() {
     let (mut scene, a) = renewing_two();
     let (id, mut gone) = scene.execute_next();
-    gone.executed.reply = Reply::Lost(Loss::Taken);
+    gone.executed.reply = Reply::Lost(Loss::Deleted);
     scene.reply(id, gone);
     scene.answer();
     let said = scene.said();
@@ -195,7 +195,7 @@ fn a_hold_that_is_gone_is_told_before_the_heartbeat_is_answered() {
     };
     assert_eq!(
         (locks[0].owner, locks[0].why),
-        (a, LostWhy::Store(Loss::Taken))
+        (a, LostWhy::Store(Loss::Deleted))
     );
     assert!(!scene.registered.contains_key(&a), "nothing is released");
     assert!(scene.cleanups.is_empty());
@@ -370,4 +370,28 @@ fn a_release_is_answered_by_what_the_store_found() {
     scene.ask(6, Request::Release { name, owner });
     scene.fail(indeterminate());
     assert_eq!(scene.cleanups[0].owner, owner);
+}
+
+#[test]
+fn a_later_grant_of_the_same_owner_id_is_not_renewed_and_is_given_back() {
+    let mut scene = Scene::open();
+    let owner = scene.hold(2, acquire("a"))[0];
+    // A fail-over brings the queue back as it was before the grant, and its waiter is granted the lock again.
+    scene.grant_again(owner, "a");
+    scene.pass(TTL / 3);
+    scene.ask(3, beat(1));
+    scene.answer();
+    let said = scene.said();
+    let is_lost = |response: &Response| match response {
+        Response::Lost(locks) => locks[0].why == LostWhy::Store(Loss::Taken),
+        _ => false,
+    };
+    assert!(
+        said.iter().any(|(_, response)| is_lost(response)),
+        "{said:?}"
+    );
+    assert_eq!(
+        (scene.cleanups[0].owner, scene.cleanups[0].end),
+        (owner, End::Unclean)
+    );
 }

@@ -6,7 +6,7 @@ use super::scene::*;
 use crate::{
     command::{End, Loss, Op, Reply, Resume},
     failure::StoreError,
-    id::{Actor, OwnerId, SessionId},
+    id::{Actor, FencingToken, OwnerId, SessionId},
     session::{
         CommandFailure, Input, Interest, LostWhy, Opened, Phase, Refused, RegistryEvent, Request,
         Response, Resumed, ResumedWhat, Resumption, Wait, WaitEnd, acquire::unexpected,
@@ -22,7 +22,10 @@ pub(super) fn hold(text: &str, from: u8) -> Resumption {
         name: name(text),
         from: vec![OwnerId::from_bytes([from; 16])],
         next: id(from + 100),
-        what: Resumed::Hold { count: 2 },
+        what: Resumed::Hold {
+            token: FIRST_TOKEN,
+            count: 2,
+        },
     }
 }
 
@@ -63,6 +66,25 @@ fn a_hold_is_taken_over_with_its_token_and_whoever_had_it_is_told() {
     assert_eq!(scene.moved, [id(7)]);
     assert_eq!(scene.registered.get(&id(107)), Some(&Interest::Held));
     assert_eq!(scene.session.phase(), Phase::Open);
+}
+
+#[test]
+fn a_later_grant_of_the_same_owner_id_is_not_taken_over() {
+    let mut granted_again = hold("a", 7);
+    granted_again.what = Resumed::Hold {
+        token: FencingToken::new(FIRST_TOKEN.get() - 1),
+        count: 1,
+    };
+    let mut scene = resuming(vec![granted_again]);
+    scene.other_takes_as(7, "a");
+    scene.answer();
+    let opened = opened(&mut scene);
+    assert!(opened.resumed.is_empty());
+    assert_eq!(opened.refused[0].why, LostWhy::Store(Loss::Taken));
+    let cleanup = &scene.cleanups[0];
+    assert_eq!((cleanup.owner, cleanup.end), (id(107), End::Unclean));
+    scene.clean_up();
+    assert!(scene.registered.is_empty());
 }
 
 #[test]

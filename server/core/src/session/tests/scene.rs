@@ -64,6 +64,11 @@ pub(super) struct Scene {
     pub(super) is_listed: bool,
 }
 
+/// Time at which a scene begins (µs), also by the store's clock.
+const BEGAN_AT: i64 = 1_000_000;
+/// Token of the first grant of a name, if that is made when the scene begins.
+pub(super) const FIRST_TOKEN: FencingToken = FencingToken::new(BEGAN_AT);
+
 pub(super) fn name(text: &str) -> LockName {
     LockName::parse(text).unwrap()
 }
@@ -141,7 +146,7 @@ impl Scene {
 
     /// A session that takes this over.
     pub(super) fn resume(config: Config, resume: Vec<Resumption>) -> Self {
-        let now = Moment::from_micros(1_000_000);
+        let now = Moment::from_micros(BEGAN_AT.unsigned_abs());
         let registered = resume.iter().map(|it| (it.next, Interest::Waits)).collect();
         let mut owners = 0;
         let session = Session::open(
@@ -393,6 +398,19 @@ impl Scene {
             ..others(number, false)
         };
         self.apply(name(text), Op::Acquire(acquire));
+    }
+
+    /// Has the store lose a grant, and grant the lock again under the same owner id, as after a fail-over that brings its waiter's
+    /// place back.
+    pub(super) fn grant_again(&mut self, owner: OwnerId, text: &str) {
+        let end = End::Clean;
+        self.apply(name(text), Op::Release { owner, end });
+        let acquire = Acquire {
+            owner,
+            ..others(0, false)
+        };
+        let granted = self.apply(name(text), Op::Acquire(acquire));
+        assert!(matches!(granted.reply, Reply::Granted { .. }));
     }
 
     fn other_asks(&mut self, number: u8, text: &str, wait: bool) {

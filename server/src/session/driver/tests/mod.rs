@@ -5,6 +5,7 @@ mod scene;
 
 use leasehold_core::{
     command::{Loss, Op},
+    id::FencingToken,
     session::{RegistryEvent, Resumed, Resumption},
 };
 use leasehold_proto::v1::{
@@ -193,12 +194,12 @@ async fn one_waiter_too_many_is_refused() {
 }
 
 /// A hold of a stranger's that a session takes over.
-fn resumption(next: u8) -> Resumption {
+fn resumption(next: u8, token: FencingToken) -> Resumption {
     Resumption {
         name: name("a"),
         from: vec![owner(1)],
         next: owner(next),
-        what: Resumed::Hold { count: 1 },
+        what: Resumed::Hold { token, count: 1 },
     }
 }
 
@@ -206,9 +207,9 @@ fn resumption(next: u8) -> Resumption {
 async fn whoever_had_what_a_session_takes_over_is_told() {
     let site = Site::start();
     let former = Arc::new(Inbox::default());
-    let held = other_takes(&site.coordinator, "a").await;
+    let (held, token) = other_takes(&site.coordinator, "a").await;
     site.coordinator.registry().hold(&held, Arc::clone(&former));
-    let mut scene = Scene::resume(site, Duration::ZERO, vec![resumption(2)]).await;
+    let mut scene = Scene::resume(site, Duration::ZERO, vec![resumption(2, token)]).await;
     match scene.client.answer().await {
         Response::Opened(opened) => assert_eq!(opened.resumed.len(), 1),
         other => panic!("{other:?}"),
@@ -222,7 +223,8 @@ async fn an_owner_id_that_is_known_is_not_taken_for_a_resume() {
     let site = Site::start();
     let registry = site.coordinator.registry();
     registry.wait(owner(3), Arc::new(Inbox::default()));
-    let resume = vec![resumption(2), resumption(3)];
+    let token = FencingToken::new(1);
+    let resume = vec![resumption(2, token), resumption(3, token)];
     let mut scene = Scene::resume(site, Duration::ZERO, resume).await;
     assert_eq!(scene.client.failed().await, "INVALID_FIELD");
     scene.ended().await;

@@ -8,7 +8,7 @@ use std::{
 
 use leasehold_core::{
     command::{Op, Reply},
-    id::SessionId,
+    id::{FencingToken, OwnerId, SessionId},
     lease::Lease,
     name::ClientName,
     session::Resumption,
@@ -134,16 +134,15 @@ pub(super) fn opened(
     }
 }
 
-/// Gives a lock to a stranger.
-pub(super) async fn other_takes(coordinator: &Coordinator, text: &str) -> OwnerId {
+/// Gives a lock to a stranger. Returns its owner id and token.
+pub(super) async fn other_takes(coordinator: &Coordinator, text: &str) -> (OwnerId, FencingToken) {
     let acquire = acquire(1);
     let owner = acquire.owner;
     let taken = coordinator.execute(&name(text), Op::Acquire(acquire)).await;
-    assert!(matches!(
-        taken.unwrap().executed.reply,
-        Reply::Granted { .. }
-    ));
-    owner
+    match taken.unwrap().executed.reply {
+        Reply::Granted { token, .. } => (owner, token),
+        other => panic!("{other:?}"),
+    }
 }
 
 pub(super) async fn seen(coordinator: &Coordinator, text: &str) -> NameView {

@@ -81,7 +81,16 @@ async fn changes_are_told_as_they_were_made() {
         world.run("x", Op::ForceRelease).await;
         let ttl = Duration::from_secs(1);
         let owner = owner(2);
-        world.run("x", Op::Renew { owner, ttl }).await;
+        world
+            .run(
+                "x",
+                Op::Renew {
+                    owner,
+                    token: None,
+                    ttl,
+                },
+            )
+            .await;
         for expected in [
             "*: x granted",
             "*: x queued, 1 waiting",
