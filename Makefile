@@ -75,8 +75,8 @@ torture-all: setup ## Do that with a store of each kind, two at a time; MINUTES=
 torture-%:
 	@$(TORTURE) --minutes $(or $(MINUTES),2) --store $* --brief
 
-fuzz: ## Feed every reader and machine with what coverage finds new, SECONDS each; SECONDS=60 TARGET=session|resume|wire|config|jwt|redis_reply
-	@tests/fuzz/run SECONDS=$(or $(SECONDS),60) $(if $(TARGET),TARGET=$(TARGET))
+fuzz: ## Feed every reader and machine with what coverage finds new, SECONDS each; SECONDS=60 SEED=n TARGET=session|resume|wire|config|jwt|redis_reply
+	@tests/fuzz/run SECONDS=$(or $(SECONDS),60) $(if $(SEED),SEED=$(SEED)) $(if $(TARGET),TARGET=$(TARGET))
 
 bench: setup ## Measure beside etcd, rslock and what gRPC and Redis allow, and write docs/benchmarks.md (minutes, on a quiet machine)
 	@tests/peers/setup

@@ -7,13 +7,11 @@ use leasehold_core::{
 
 use crate::{
     dice::MS,
-    world::{NAMES, World, name},
+    world::{LONGEST_TTL, NAMES, World, micros, name},
 };
 
 /// Most looks in a row in which a hold may be one that its coordinator does not know: a grant may cross its end.
-const STRANGE: usize = 2;
-/// The same after a fail-over: a place whose session is over may have come back with it, and be granted the lock until that expires.
-const STRANGE_AFTER_LOSS: usize = 14;
+const STRANGE: u64 = 2;
 /// Time between two looks.
 const BETWEEN: u64 = 400 * MS;
 
@@ -59,9 +57,11 @@ impl World {
                 let coordinator = &self.coordinators[run.0];
                 if coordinator.runs == run.1 && !coordinator.registry.knows(&hold.owner) {
                     let looks = before.get(&hold.owner).copied().unwrap_or(0) + 1;
+                    // A place whose session is over may have come back with a fail-over, and be granted the lock until that
+                    // expires: after its TTL and its lock-delay, which are each as long as they may be.
                     let most = match self.failed_over_at {
                         0 => STRANGE,
-                        _ => STRANGE_AFTER_LOSS,
+                        _ => STRANGE + (2 * micros(LONGEST_TTL)).div_ceil(BETWEEN),
                     };
                     assert!(
                         looks <= most,

@@ -76,7 +76,7 @@ pub(crate) struct World {
     pub(crate) detect_at: u64,
     pub(crate) before: Pass,
     /// Holds that no coordinator knows, and for how many looks.
-    pub(crate) strangers: BTreeMap<OwnerId, usize>,
+    pub(crate) strangers: BTreeMap<OwnerId, u64>,
     /// Programs keep their locks for several TTLs, and the store takes seconds at times; else programs are quick, and so is it.
     pub(crate) is_patient: bool,
     /// How long a command to the store may take.
