@@ -42,7 +42,8 @@ local function acquire(owner, lasts, details)
   end
 
   refuse_if_full()
-  load_queue()
+  local waits = letter == 'w' or letter == 'W'
+  local waiter = load_queue(waits and owner)
   local _, mode, _, asked, of, needed = read_request(details, me)
   local limit, revision
   if mode == 'p' then
@@ -53,9 +54,8 @@ local function acquire(owner, lasts, details)
     return granted(false, grant(owner, lasts, details, me, mode, limit, revision))
   end
 
-  local waits = letter == 'w' or letter == 'W'
   local place, has_joined
-  if waits then place, has_joined = join(owner, lasts, details, limit, revision) end
+  if waits then place, has_joined = join(owner, waiter, lasts, details, limit, revision) end
   local handed, is_waited_for = hand_on()
   local token, permits
   handed, token, permits = take(handed, owner)

@@ -40,8 +40,8 @@ local replies = { tonumber(ARGV[1]), now }
 -- Number of queues that exist: if it is not all or none, each is checked.
 local contended = queues > 0 and call('EXISTS', unpack(KEYS, 1, queues)) or 0
 -- Asks whether Redis is out of memory, if something may take memory after another write. Uncontended acquires alone begin
--- with a write that Redis refuses by itself. The question itself adds nothing to any key.
-if has_others or acquires > 0 and (watch or contended > 0 or releases + renewals > 0) then
+-- with a write that Redis refuses by itself, and so does one that joins the queue. The question itself adds nothing to any key.
+if has_others or acquires > 0 and letters ~= 'w' and (watch or contended > 0 or releases + renewals > 0) then
   local ours = (queues > 0 and KEYS[1] or KEYS[rest_keys + 2]):match('^lh:{.-}')
   local added = try('ZADD', ours .. ':none', 'XX', '0', '')
   full = type(added) == 'table' and is_oom(added.err) and added or nil

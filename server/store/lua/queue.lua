@@ -33,9 +33,9 @@ end
 local function from(coordinator, place) return coordinator .. '\0' .. pack('>I8', place) end
 local function beyond(coordinator) return '(' .. coordinator .. '\1' end
 
--- Reads a waiter: place, when it joined, coordinator, TTL, details. `found` is its field if already read.
+-- Reads a waiter: place, when it joined, coordinator, TTL, details. `found` is its field if already read, false if it has none.
 local function read_waiter(owner, found)
-  found = found or call('HGET', waiters, owner)
+  if found == nil then found = call('HGET', waiters, owner) end
   if not found then return nil end
   local place, since, coordinator, lasts, rest = unpack_bytes('>I8I8I2c0I2c0', found)
   return place, since, coordinator, lasts, found:sub(rest)
@@ -102,11 +102,18 @@ end
 -- Reads the queue, and drops the places of coordinators that have been silent for too long. Saves nothing before it has
 -- removed something, so that Redis does not refuse it when out of memory. Drops nothing while the slot is being moved to
 -- another node: coordinators may be silent only because their keys are on two nodes, and an operation that empties the
--- queue there fails after it has done so.
-local function load_queue()
+-- queue there fails after it has done so. Returns the field of a waiter, false without one, nil if it was not asked for or may
+-- have been removed.
+local function load_queue(owner)
   attached, queue_limit, queue_revision, is_loaded = nil, nil, nil, true
-  local state = call('HGET', waiters, STATE)
-  if not state then return end
+  local state, found
+  if owner then
+    local both = call('HMGET', waiters, STATE, owner)
+    state, found = both[1], both[2]
+  else
+    state = call('HGET', waiters, STATE)
+  end
+  if not state then return found end
   next_place, kept_at, attached, queue_limit, queue_revision = unpack(cmsgpack.unpack(state))
   -- Coordinators that know no revisions save none.
   queue_revision = queue_limit and (queue_revision or 0)
@@ -118,7 +125,7 @@ local function load_queue()
     local is_over = sign[1] > 0 and sign[1] + PLACES_KEPT <= now
     if is_over or sign[3] then
       if is_settled == nil then is_settled = pcall(check_settled) end
-      if not is_settled then return end
+      if not is_settled then return found end
     end
     if is_over then
       sign[1], sign[2], sign[3], sign[4] = 0, next_place, true, nil
@@ -131,7 +138,9 @@ local function load_queue()
     -- No waiter is left whose place counts: they count as gone, and so does the queue's limit.
     call('UNLINK', queue, waiters)
     attached, queue_limit, queue_revision = nil, nil, nil
-  elseif removed > 0 or has_stepped then
+    return nil
+  end
+  if removed > 0 or has_stepped then
     if has_stepped then
       -- The new state is no longer than the old one.
       allow_when_full()
@@ -141,6 +150,7 @@ local function load_queue()
     if has_stepped then keep_keys() end
     if removed > 0 then forget_queue_if_empty() end
   end
+  if removed == 0 then return found end
 end
 
 -- Notes that the caller's waiters live, and saves the state, and another field if given.
@@ -160,14 +170,14 @@ local function limit_in_use()
 end
 
 -- Adds a waiter at the end, or leaves it in its place. Returns the place, and whether it joined. If it waits for permits, it
--- comes with the limit in force and its revision.
-local function join(owner, lasts, details, limit, revision)
+-- comes with the limit in force and its revision. `found` is its field as load_queue returned it.
+local function join(owner, found, lasts, details, limit, revision)
   if not attached then
     if call('EXISTS', queue, waiters) > 0 then call('DEL', queue, waiters) end
-    next_place, kept_at, attached = now, 0, {}
+    next_place, kept_at, attached, found = now, 0, {}, false
   end
   if limit and not queue_limit then queue_limit, queue_revision = limit, revision end
-  local place, _, coordinator = read_waiter(owner)
+  local place, _, coordinator = read_waiter(owner, found)
   local member = place and from(coordinator, place) .. owner
   if place and counts(place, coordinator) and call('ZSCORE', queue, member) then
     attach()

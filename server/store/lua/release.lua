@@ -4,7 +4,7 @@
 -- ARGV  r, or u for an unclean end, after which the hold stays closed for its lock-delay: owner id
 -- Reply RELEASED | NOTHING | CANCELLED | {handed, 0, RELEASED | CANCELLED}
 --       | {false, 3, ms for which the name is closed now} if it held
--- Deletes first: after that Redis lets a script go on even when it is out of memory.
+-- Begins by removing a hold or a waiter: after that Redis lets a script go on even when it is out of memory.
 
 local CLOSING = 3
 
@@ -57,16 +57,19 @@ local function release(owner, known)
   if many then
     many.remove(owner, found, delay)
   else
-    call('DEL', lock)
     holder = false
     if delay > 0 then
+      call('DEL', lock)
       call('SET', lock, CLOSED, 'PX', delay)
       strip(owner)
     end
   end
   note('released', changes and found and view_hold(found, 0), delay)
   if delay > 0 then return { false, CLOSING, delay } end
-  local handed = hand_on()
+  -- A grant overwrites the lock, after it has removed the waiter.
+  local is_done, handed = pcall(hand_on)
+  if was_alone and not holder then call('DEL', lock) end
+  if not is_done then error(handed, 0) end
   -- A granted waiter has a record of its own.
   if was_alone and not holder then strip(owner) end
   return answer(handed, RELEASED)
