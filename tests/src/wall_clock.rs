@@ -4,13 +4,12 @@ use std::{
     fs::{File, OpenOptions},
     os::unix::fs::FileExt,
     path::PathBuf,
-    process::Command,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use tempfile::TempDir;
 
-use crate::redis_server::RedisOptions;
+use crate::{preload, redis_server::RedisOptions};
 
 /// The library that servers load. Redis takes the time of its commands and of expiry from `gettimeofday`.
 ///
@@ -67,6 +66,7 @@ int fdatasync(int file) {
 #[derive(Debug)]
 pub struct WallClock {
     directory: TempDir,
+    library: PathBuf,
     state: File,
 }
 
@@ -78,23 +78,18 @@ impl WallClock {
     /// If there is no C compiler.
     pub fn new() -> Self {
         let directory = tempfile::tempdir().expect("a temporary directory can be made");
-        let source = directory.path().join("clock.c");
-        std::fs::write(&source, CODE).expect("a file can be written");
-        let library = library(&directory);
-        let output = Command::new("cc")
-            .args(["-shared", "-fPIC", "-O1", "-o"])
-            .args([&library, &source])
-            .output()
-            .expect("failed to run cc: is it installed? On Debian: apt-get install gcc");
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{said}");
+        let library = preload::compile(directory.path(), "clock", CODE);
         let state = OpenOptions::new()
             .read(true)
             .write(true)
             .create_new(true)
             .open(state(&directory))
             .expect("a file can be made");
-        let clock = Self { directory, state };
+        let clock = Self {
+            directory,
+            library,
+            state,
+        };
         clock.set(0, 0);
         clock.set(1, 0);
         clock.set(2, 0);
@@ -103,10 +98,10 @@ impl WallClock {
 
     /// Adds to options that a server started with them goes by this clock.
     pub fn of(&self, options: RedisOptions) -> RedisOptions {
-        let text = |path: PathBuf| path.to_str().expect("the path is text").to_owned();
+        let text = |path: &PathBuf| path.to_str().expect("the path is text").to_owned();
         options
-            .environment("LD_PRELOAD", &text(library(&self.directory)))
-            .environment("LEASEHOLD_TEST_CLOCK", &text(state(&self.directory)))
+            .environment("LD_PRELOAD", &text(&self.library))
+            .environment("LEASEHOLD_TEST_CLOCK", &text(&state(&self.directory)))
     }
 
     /// Steps the clock to so many microseconds ahead of this machine's; behind it, if negative.
@@ -135,10 +130,6 @@ impl Default for WallClock {
     fn default() -> Self {
         Self::new()
     }
-}
-
-fn library(directory: &TempDir) -> PathBuf {
-    directory.path().join("clock.so")
 }
 
 fn state(directory: &TempDir) -> PathBuf {

@@ -21,7 +21,6 @@ mod full;
 mod history;
 mod interruptions;
 mod limits;
-mod ordinary;
 mod pair;
 mod random;
 mod readers;

@@ -14,43 +14,41 @@ use leasehold_proto::v1::{
     GrantedLock, SessionAcquire, SessionGranted, SessionRelease, SessionReleased, SessionRequest,
     SessionResponse, session_request::Request, session_response::Response,
 };
-use leasehold_server::{Config, Listeners, config::Action};
 use leasehold_store::redis::{
     decode::decode,
     encode::{LockScript, encode},
     keys::Keys,
 };
-use leasehold_tests::{RawSession, RedisServer, raw};
+use leasehold_tests::{RedisServer, raw};
 use prost::Message;
-use tokio::net::TcpListener;
-use tokio_util::sync::CancellationToken;
 
 use crate::baseline::Cost;
 
-const TTL: Duration = Duration::from_secs(10);
-const CYCLES: u32 = 200;
+pub(crate) const TTL: Duration = Duration::from_secs(10);
+pub(crate) const CYCLES: u32 = 200;
 /// Cycles in one call to Redis: an acquire or a release of each.
-const IN_A_CALL: usize = 64;
+pub(crate) const IN_A_CALL: usize = 64;
 
 /// Runs something `times` times after it was run once, and gives what one time cost.
-fn cost_of(times: u32, mut run: impl FnMut(u32)) -> Cost {
+pub(crate) fn cost_of(times: u32, mut run: impl FnMut(u32)) -> Cost {
     run(0);
     let counted = allocation_counter::measure(|| (1..=times).for_each(&mut run));
-    Cost {
-        allocations: counted.count_total as f64 / f64::from(times),
-        bytes: counted.bytes_total as f64 / f64::from(times),
-    }
+    let counts = [
+        ("allocations", counted.count_total as f64),
+        ("bytes", counted.bytes_total as f64),
+    ];
+    Cost::new(counts).each_of(f64::from(times))
 }
 
-fn owner(number: u32) -> OwnerId {
+pub(crate) fn owner(number: u32) -> OwnerId {
     OwnerId::from_bytes(u128::from(number).to_be_bytes())
 }
 
-fn name(number: usize) -> LockName {
+pub(crate) fn name(number: usize) -> LockName {
     LockName::parse(&format!("orders/{number:05}")).unwrap()
 }
 
-fn command(name: LockName, op: Op) -> Command {
+pub(crate) fn command(name: LockName, op: Op) -> Command {
     let caller = Caller {
         coordinator: CoordinatorId::new("coordinator-1"),
         floor: FencingToken::new(0),
@@ -60,7 +58,7 @@ fn command(name: LockName, op: Op) -> Command {
     Command { name, caller, op }
 }
 
-fn acquire(number: u32) -> Op {
+pub(crate) fn acquire(number: u32) -> Op {
     Op::Acquire(Acquire {
         owner: owner(number),
         session: Some(SessionId::from_bytes([7; 16])),
@@ -76,7 +74,7 @@ fn acquire(number: u32) -> Op {
     })
 }
 
-fn release(number: u32) -> Op {
+pub(crate) fn release(number: u32) -> Op {
     Op::Release {
         owner: owner(number),
         end: End::Clean,
@@ -203,7 +201,7 @@ pub(crate) fn to_redis() -> Cost {
             assert!(call.args_iter().len() > IN_A_CALL);
         }
     });
-    per_cycle(each)
+    each.each_of(IN_A_CALL as f64)
 }
 
 /// Measures the conversion of Redis's replies into answers.
@@ -235,48 +233,5 @@ pub(crate) fn from_redis() -> Cost {
             assert!(answers.iter().all(Result::is_ok));
         }
     });
-    per_cycle(each)
-}
-
-fn per_cycle(cost: Cost) -> Cost {
-    Cost {
-        allocations: cost.allocations / IN_A_CALL as f64,
-        bytes: cost.bytes / IN_A_CALL as f64,
-    }
-}
-
-/// Measures a client and a coordinator that keeps its locks in memory, on one thread.
-pub(crate) fn through_a_coordinator() -> Cost {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
-    let stop = CancellationToken::new();
-    let endpoint = runtime.block_on(serve(stop.clone()));
-    let mut session = runtime.block_on(RawSession::open(&endpoint, Duration::from_secs(600)));
-    let cost = cost_of(CYCLES, |_| {
-        runtime.block_on(async {
-            let granted = session.acquire("orders/00001").await;
-            assert!(session.release(&granted.lock).await);
-        });
-    });
-    stop.cancel();
-    cost
-}
-
-/// Starts a coordinator on this thread's runtime; gives where it serves.
-async fn serve(stop: CancellationToken) -> String {
-    let flags = ["leasehold-server", "--drain-timeout", "1ms", "--log", "off"];
-    let config = match Config::from_args(flags.map(Into::into), |_| None).unwrap() {
-        Action::Serve(config) => config,
-        other => unreachable!("the flags start no coordinator: {other:?}"),
-    };
-    let listen = || TcpListener::bind("127.0.0.1:0");
-    let listeners = Listeners {
-        grpc: listen().await.unwrap(),
-        admin: listen().await.unwrap(),
-    };
-    let endpoint = format!("http://{}", listeners.grpc.local_addr().unwrap());
-    tokio::spawn(leasehold_server::run(*config, listeners, stop));
-    endpoint
+    each.each_of(IN_A_CALL as f64)
 }
