@@ -7,7 +7,7 @@ TOOLS := target/tools
 BUF := $(TOOLS)/node_modules/.bin/buf
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test soak planted torture torture-all fuzz bench bench-quick demo demo-scheduler lint fmt clippy doc buf deny ops portable portable-foreign deb proto-baseline setup tools
+.PHONY: help run build test soak planted torture torture-all fuzz bench bench-scaling bench-quick demo demo-scheduler lint fmt clippy doc buf deny ops portable portable-foreign deb proto-baseline setup tools
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -78,11 +78,16 @@ torture-%:
 fuzz: ## Feed every reader and machine with what coverage finds new, SECONDS each; SECONDS=60 SEED=n TARGET=session|resume|wire|config|jwt|redis_reply
 	@tests/fuzz/run SECONDS=$(or $(SECONDS),60) $(if $(SEED),SEED=$(SEED)) $(if $(TARGET),TARGET=$(TARGET))
 
-bench: setup ## Measure beside etcd, rslock and what gRPC and Redis allow, and write docs/benchmarks.md (minutes, on a quiet machine)
+bench: setup ## Measure beside etcd, rslock and what gRPC and Redis allow, and write docs/benchmarks.md and docs/scaling.md (half an hour, on a quiet machine)
 	@tests/peers/setup
 	$(CARGO) build --locked --release --manifest-path tests/peers/Cargo.toml --target-dir target/peers
 	$(CARGO) build --locked --release --workspace --bins
 	LEASEHOLD_PEERS=$(CURDIR)/target/peers/release/peers $(CARGO) bench --locked --workspace --bench rivals
+	$(MAKE) bench-scaling
+
+bench-scaling: setup ## Measure the model of costs, check what it predicts, and write docs/scaling.md (ten minutes, on a quiet machine)
+	$(CARGO) build --locked --release --workspace --bins
+	$(CARGO) bench --locked --workspace --bench scaling
 
 bench-quick: setup ## Check that every part of the benchmark works, in a minute or two; the figures say nothing
 	@tests/benches/check

@@ -60,6 +60,7 @@ impl Crowd {
         sessions: usize,
         per_connection: usize,
         locks_each: usize,
+        ttl: Duration,
     ) -> anyhow::Result<Self> {
         let endpoints = [endpoint.to_owned()];
         let (phase, phases) = watch::channel(Phase::Live);
@@ -70,7 +71,7 @@ impl Crowd {
         for first in (0..sessions).step_by(part) {
             let count = part.min(sessions - first);
             let opened = Instant::now();
-            let streams = Stream::open_many(&endpoints, count, per_connection, Some(TTL)).await?;
+            let streams = Stream::open_many(&endpoints, count, per_connection, Some(ttl)).await?;
             for (place, stream) in streams.into_iter().enumerate() {
                 let asked = raw::parse(stream.opened.heartbeat_interval);
                 let share = (place + 1) as f64 / count as f64;

@@ -10,27 +10,27 @@ mod cycles;
 mod figures;
 mod handoff;
 mod machine;
+mod marks;
 mod options;
 mod page;
+mod parts;
 mod peers;
 mod pipeline;
 mod polling;
 mod results;
 mod rows;
+#[expect(dead_code, reason = "scaling has a cluster too, and counts bytes")]
 mod stage;
 mod stream;
 mod targets;
 
 use std::{
-    any::Any,
-    panic::AssertUnwindSafe,
     process::{Command, ExitCode, Stdio},
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::Context;
 use clap::Parser;
-use futures_util::FutureExt;
 use leasehold_tests::{ChildProcess, binaries, report};
 
 use crate::{
@@ -83,7 +83,7 @@ async fn measure(
         ($part:ident, $into:ident, $says:literal, $measured:expr) => {
             if options.wants(Part::$part) {
                 begin($says);
-                match guard(options.part_limit(), Box::pin($measured)).await {
+                match parts::guard(options.part_limit(), Box::pin($measured)).await {
                     Ok(measured) => results.$into.push(measured),
                     Err(error) => {
                         let reason = format!("{error:#}");
@@ -137,30 +137,6 @@ async fn measure(
     );
     begin("measured");
     Ok(())
-}
-
-/// Runs one part: within `limit`, and so that a panic of a fixture ends that part alone.
-///
-/// # Errors
-///
-/// If the part fails, panics or takes too long.
-async fn guard<T>(
-    limit: Duration,
-    part: impl Future<Output = anyhow::Result<T>>,
-) -> anyhow::Result<T> {
-    let part = AssertUnwindSafe(part).catch_unwind();
-    match tokio::time::timeout(limit, part).await {
-        Ok(Ok(measured)) => measured,
-        Ok(Err(panic)) => Err(anyhow!("{}", said(&*panic))),
-        Err(_) => bail!("not done after {limit:?}"),
-    }
-}
-
-/// Returns the message of a panic.
-fn said(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied())
-        .unwrap_or("a fixture panicked")
 }
 
 async fn start_echo() -> anyhow::Result<(ChildProcess, String)> {

@@ -136,6 +136,7 @@ pub(crate) struct Sizes {
     pub(crate) held: Duration,
     /// Row 7.
     pub(crate) idle_sessions: usize,
+    /// As long as a session rests, so that each sends one heartbeat.
     pub(crate) idle: Duration,
     pub(crate) growth: Growth,
 }
@@ -166,7 +167,7 @@ impl Sizes {
             holding_sessions: 1_000,
             held: Duration::from_secs(30),
             idle_sessions: 10_000,
-            idle: Duration::from_secs(20),
+            idle: Duration::from_secs(30),
             growth: Growth {
                 waiters: &[10, 100, 1_000, 10_000],
                 locks: &[1_000, 10_000, 100_000],

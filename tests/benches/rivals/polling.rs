@@ -25,7 +25,7 @@ pub(crate) async fn run(
 ) -> anyhow::Result<HandOffs> {
     let mut connections = Vec::new();
     for _ in 0..pollers {
-        connections.push(stage.redis.async_connection().await);
+        connections.push(stage.redis().async_connection().await);
     }
     let course = Course::new(hold)?;
     let before = stage.read().await?;

@@ -1,23 +1,35 @@
-//! Redis server and coordinators on it, and the resources that both have used.
+//! Redis and coordinators on it, and the resources that both have used.
 
 use std::{collections::BTreeMap, time::Instant};
 
 use anyhow::Context;
-use leasehold_tests::{Coordinator, CoordinatorProcess, RedisServer, usage};
+use leasehold_tests::{
+    Cluster, Coordinator, CoordinatorProcess, FaultProxy, RedisServer, cluster::MASTERS, usage,
+};
 use redis::aio::MultiplexedConnection;
+use rustix::process::{Resource, getrlimit, setrlimit};
 use serde_json::{Value, json};
 
 use crate::options::Sizes;
 
 /// Every row has its own, so that nothing that one leaves behind is counted in the next.
 pub(crate) struct Stage {
-    pub(crate) redis: RedisServer,
+    store: Store,
     coordinators: Vec<CoordinatorProcess>,
+    /// In front of the coordinators, where the bytes of clients are counted.
+    proxies: Vec<FaultProxy>,
     processes: Vec<u32>,
-    connection: MultiplexedConnection,
+    /// One to each master.
+    connections: Vec<MultiplexedConnection>,
 }
 
-/// Counters at one moment. Those of coordinators are sums over them.
+/// Redis: one server, or three masters with a replica each.
+enum Store {
+    Single(RedisServer),
+    Cluster(Cluster),
+}
+
+/// Counters at one moment. Those of coordinators and of masters are sums over them.
 #[derive(Clone, Debug)]
 pub(crate) struct Reading {
     at: Instant,
@@ -27,6 +39,10 @@ pub(crate) struct Reading {
     coordinator_cpu: f64,
     /// Resident memory of the coordinators.
     pub(crate) rss_kib: f64,
+    /// Memory that Redis has in use.
+    pub(crate) redis_bytes: f64,
+    redis_traffic: f64,
+    client_traffic: f64,
 }
 
 /// Redis's count of one command. The commands of a script count in the script's time too, and by their own names.
@@ -49,18 +65,38 @@ pub(crate) struct Spent {
     /// In seconds, as the next.
     pub(crate) redis_cpu: f64,
     pub(crate) coordinator_cpu: f64,
-    /// At the later reading.
+    /// At the later reading, as the next.
     pub(crate) rss_kib: f64,
+    pub(crate) redis_bytes: f64,
+    /// Bytes that Redis received and sent.
+    pub(crate) redis_traffic: f64,
+    /// Bytes between clients and coordinators, if there are proxies between them.
+    pub(crate) client_traffic: f64,
 }
 
 impl Stage {
     /// Starts a new Redis server, with `coordinators` on it that allow a load of `sizes`.
     pub(crate) async fn start(coordinators: usize, sizes: &Sizes) -> Self {
-        let redis = RedisServer::start();
-        let connection = redis.async_connection().await;
+        Self::on(Store::Single(RedisServer::start()), coordinators, sizes).await
+    }
+
+    /// Does the same with a cluster.
+    pub(crate) async fn on_cluster(coordinators: usize, sizes: &Sizes) -> Self {
+        Self::on(Store::Cluster(Cluster::start()), coordinators, sizes).await
+    }
+
+    async fn on(store: Store, coordinators: usize, sizes: &Sizes) -> Self {
+        let url = match &store {
+            Store::Single(redis) => redis.url(),
+            Store::Cluster(cluster) => cluster.url(),
+        };
+        let mut connections = Vec::new();
+        for master in store.masters() {
+            connections.push(master.async_connection().await);
+        }
         let mut coordinators: Vec<_> = (0..coordinators)
             .map(|_| {
-                let coordinator = Coordinator::process().store(redis.url());
+                let coordinator = Coordinator::process().store(&url);
                 coordinator.arguments(sizes.coordinator_flags()).start()
             })
             .collect();
@@ -69,13 +105,30 @@ impl Stage {
                 .iter_mut()
                 .map(|coordinator| coordinator.child().id())
                 .collect(),
-            redis,
+            store,
             coordinators,
-            connection,
+            proxies: Vec::new(),
+            connections,
         }
     }
 
+    /// Puts a proxy that counts bytes in front of each coordinator. It takes CPU time of its own.
+    pub(crate) async fn count_bytes(&mut self) {
+        for coordinator in &self.coordinators {
+            self.proxies
+                .push(FaultProxy::before(&coordinator.endpoint()).await);
+        }
+    }
+
+    /// Returns the Redis server, the first of a cluster.
+    pub(crate) fn redis(&self) -> &RedisServer {
+        &self.store.masters()[0]
+    }
+
     pub(crate) fn endpoints(&self) -> Vec<String> {
+        if !self.proxies.is_empty() {
+            return self.proxies.iter().map(FaultProxy::endpoint).collect();
+        }
         let endpoints = self.coordinators.iter();
         endpoints.map(CoordinatorProcess::endpoint).collect()
     }
@@ -94,57 +147,75 @@ impl Stage {
             coordinator_cpu += usage::cpu_time(*process).as_secs_f64();
             rss_kib += usage::resident(*process) as f64 / 1024.0;
         }
-        let (at, redis_cpu) = (Instant::now(), self.redis_cpu().await?);
-        Ok(Reading {
-            at,
+        let client_traffic = self.proxies.iter().map(FaultProxy::passed).sum::<u64>();
+        let mut reading = Reading {
+            at: Instant::now(),
             operations,
-            commands: self.commands().await?,
-            redis_cpu,
+            commands: BTreeMap::new(),
+            redis_cpu: 0.0,
             coordinator_cpu,
             rss_kib,
-        })
-    }
-
-    async fn info(&mut self, section: &str) -> anyhow::Result<String> {
-        let mut info = redis::cmd("INFO");
-        let info = info.arg(section);
-        Ok(info.query_async(&mut self.connection).await?)
-    }
-
-    async fn redis_cpu(&mut self) -> anyhow::Result<f64> {
-        let info = self.info("cpu").await?;
-        let mut seconds = 0.0;
-        for key in ["used_cpu_sys:", "used_cpu_user:"] {
-            let value = info.lines().find_map(|line| line.strip_prefix(key));
-            seconds += value
-                .context("INFO cpu lacks a line")?
-                .trim()
-                .parse::<f64>()?;
+            redis_bytes: 0.0,
+            redis_traffic: 0.0,
+            client_traffic: client_traffic as f64,
+        };
+        for connection in &mut self.connections {
+            let said = info(connection, "cpu").await?;
+            reading.redis_cpu += sum(&said, &["used_cpu_sys:", "used_cpu_user:"])?;
+            let said = info(connection, "stats").await?;
+            let both = ["total_net_input_bytes:", "total_net_output_bytes:"];
+            reading.redis_traffic += sum(&said, &both)?;
+            let said = info(connection, "memory").await?;
+            reading.redis_bytes += sum(&said, &["used_memory:"])?;
+            let said = info(connection, "commandstats").await?;
+            count_commands(&said, &mut reading.commands)?;
         }
-        Ok(seconds)
+        Ok(reading)
     }
+}
 
-    async fn commands(&mut self) -> anyhow::Result<BTreeMap<String, Command>> {
-        let info = self.info("commandstats").await?;
-        let lines = info
-            .lines()
-            .filter_map(|line| line.strip_prefix("cmdstat_")?.split_once(':'));
-        let mut commands = BTreeMap::new();
-        for (name, fields) in lines {
-            let field = |key: &str| {
-                let value = fields
-                    .split(',')
-                    .find_map(|field| field.strip_prefix(key)?.strip_prefix('='));
-                anyhow::Ok(value.context("a command lacks a field")?.parse::<f64>()?)
-            };
-            let command = Command {
-                calls: field("calls")?,
-                micros: field("usec")?,
-            };
-            commands.insert(name.to_owned(), command);
+impl Store {
+    fn masters(&self) -> &[RedisServer] {
+        match self {
+            Self::Single(redis) => std::slice::from_ref(redis),
+            Self::Cluster(cluster) => &cluster.nodes()[..MASTERS],
         }
-        Ok(commands)
     }
+}
+
+async fn info(connection: &mut MultiplexedConnection, section: &str) -> anyhow::Result<String> {
+    let mut info = redis::cmd("INFO");
+    Ok(info.arg(section).query_async(connection).await?)
+}
+
+/// Returns the sum of the numbers after `keys`, each of which begins a line.
+fn sum(info: &str, keys: &[&str]) -> anyhow::Result<f64> {
+    let mut sum = 0.0;
+    for key in keys {
+        let value = info.lines().find_map(|line| line.strip_prefix(key));
+        let value = value.context("INFO lacks a line")?;
+        sum += value.trim().parse::<f64>()?;
+    }
+    Ok(sum)
+}
+
+/// Adds the commands of one server.
+fn count_commands(info: &str, commands: &mut BTreeMap<String, Command>) -> anyhow::Result<()> {
+    let lines = info
+        .lines()
+        .filter_map(|line| line.strip_prefix("cmdstat_")?.split_once(':'));
+    for (name, fields) in lines {
+        let field = |key: &str| {
+            let value = fields
+                .split(',')
+                .find_map(|field| field.strip_prefix(key)?.strip_prefix('='));
+            anyhow::Ok(value.context("a command lacks a field")?.parse::<f64>()?)
+        };
+        let command = commands.entry(name.to_owned()).or_default();
+        command.calls += field("calls")?;
+        command.micros += field("usec")?;
+    }
+    Ok(())
 }
 
 impl Reading {
@@ -173,6 +244,9 @@ impl Reading {
             redis_cpu: self.redis_cpu - before.redis_cpu,
             coordinator_cpu: self.coordinator_cpu - before.coordinator_cpu,
             rss_kib: self.rss_kib,
+            redis_bytes: self.redis_bytes,
+            redis_traffic: self.redis_traffic - before.redis_traffic,
+            client_traffic: self.client_traffic - before.client_traffic,
         }
     }
 }
@@ -238,7 +312,27 @@ impl Spent {
             "redis_cpu_seconds": self.redis_cpu,
             "coordinator_cpu_seconds": self.coordinator_cpu,
             "coordinator_rss_kib": self.rss_kib,
+            "redis_bytes": self.redis_bytes,
+            "redis_traffic_bytes": self.redis_traffic,
+            "client_traffic_bytes": self.client_traffic,
             "redis_commands": commands,
         })
     }
+}
+
+/// Raises the soft limit, also of processes that are started from now on.
+pub(crate) fn allow_files(wanted: u64) -> Result<(), String> {
+    let mut limit = getrlimit(Resource::Nofile);
+    if limit.current.is_none_or(|current| current >= wanted) {
+        return Ok(());
+    }
+    if limit.maximum.is_some_and(|maximum| maximum < wanted) {
+        return Err(format!(
+            "not measured: needs {wanted} file descriptors, and this machine allows {}",
+            limit.maximum.unwrap_or_default()
+        ));
+    }
+    limit.current = Some(wanted);
+    setrlimit(Resource::Nofile, limit)
+        .map_err(|error| format!("not measured: file descriptors cannot be allowed: {error}"))
 }

@@ -4,9 +4,6 @@ use std::fmt::Write;
 
 use crate::results::Results;
 
-const BEGIN: &str = "<!-- Written by make bench from here -->\n";
-const END: &str = "<!-- to here. -->\n";
-
 /// Returns the section.
 pub(crate) fn text(results: &Results) -> String {
     let mut text =
@@ -36,11 +33,4 @@ pub(crate) fn text(results: &Results) -> String {
         }
     }
     text
-}
-
-/// Returns `page` with `section` in place of what is between the marks; none if it has no marks.
-pub(crate) fn put(page: &str, section: &str) -> Option<String> {
-    let (before, rest) = page.split_once(BEGIN)?;
-    let (_, after) = rest.split_once(END)?;
-    Some(format!("{before}{BEGIN}\n{section}\n{END}{after}"))
 }

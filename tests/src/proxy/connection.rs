@@ -1,6 +1,13 @@
 //! One connection through the proxy.
 
-use std::{io, net::SocketAddr};
+use std::{
+    io,
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -17,6 +24,7 @@ use super::{Cut, Direction, Flow, Rules};
 pub(super) struct Connection {
     pub(super) number: u64,
     pub(super) upstream: SocketAddr,
+    pub(super) passed: Arc<AtomicU64>,
     pub(super) rules: watch::Receiver<Rules>,
     pub(super) cuts: watch::Receiver<Option<(u64, Cut)>>,
     pub(super) ended: CancellationToken,
@@ -37,12 +45,14 @@ impl Connection {
         let both = async {
             let to_server = pump(
                 (self.number, Direction::ToServer),
+                &self.passed,
                 self.rules.clone(),
                 &mut from_client,
                 &mut to_server,
             );
             let to_client = pump(
                 (self.number, Direction::ToClient),
+                &self.passed,
                 self.rules.clone(),
                 &mut from_server,
                 &mut to_client,
@@ -83,6 +93,7 @@ async fn dial(
 /// Passes the bytes of one direction on until its end, which is passed on as well.
 async fn pump(
     (number, direction): (u64, Direction),
+    passed: &AtomicU64,
     mut rules: watch::Receiver<Rules>,
     from: &mut OwnedReadHalf,
     to: &mut OwnedWriteHalf,
@@ -113,6 +124,7 @@ async fn pump(
         }
         if flow == Flow::Forward {
             to.write_all(&buffer[..count]).await?;
+            passed.fetch_add(count as u64, Ordering::Relaxed);
         }
     }
 }

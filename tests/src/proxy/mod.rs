@@ -83,6 +83,8 @@ pub struct FaultProxy {
     listening: Arc<Notify>,
     /// The number of connections so far, which is the next one's number.
     accepted: Arc<AtomicU64>,
+    /// The bytes that were passed on, in both directions.
+    passed: Arc<AtomicU64>,
     connections: TaskTracker,
     ended: CancellationToken,
 }
@@ -112,6 +114,7 @@ impl FaultProxy {
             cuts: watch::Sender::new(None),
             listening: Arc::new(Notify::new()),
             accepted: Arc::default(),
+            passed: Arc::default(),
             connections: TaskTracker::new(),
             ended: CancellationToken::new(),
         };
@@ -122,6 +125,7 @@ impl FaultProxy {
             cuts: proxy.cuts.subscribe(),
             listening: Arc::clone(&proxy.listening),
             accepted: Arc::clone(&proxy.accepted),
+            passed: Arc::clone(&proxy.passed),
             connections: proxy.connections.clone(),
             ended: proxy.ended.clone(),
         };
@@ -152,6 +156,11 @@ impl FaultProxy {
     /// Returns the number of connections that it forwards now.
     pub fn connections(&self) -> usize {
         self.connections.len()
+    }
+
+    /// Returns the number of bytes that it has passed on so far, in both directions.
+    pub fn passed(&self) -> u64 {
+        self.passed.load(Ordering::Relaxed)
     }
 
     /// Sets what happens in one direction, on all connections.
@@ -227,6 +236,7 @@ struct Accept {
     listening: Arc<Notify>,
     /// The number of connections so far, which is the next one's number.
     accepted: Arc<AtomicU64>,
+    passed: Arc<AtomicU64>,
     connections: TaskTracker,
     ended: CancellationToken,
 }
@@ -264,6 +274,7 @@ impl Accept {
         let connection = Connection {
             number: self.accepted.fetch_add(1, Ordering::SeqCst),
             upstream: self.upstream,
+            passed: Arc::clone(&self.passed),
             rules: self.rules.clone(),
             cuts,
             ended: self.ended.clone(),

@@ -182,15 +182,7 @@ pub(crate) async fn sessions(bench: &Bench) -> anyhow::Result<Growth> {
                 .find(|idle| idle.sessions == sessions && idle.per_connection == per_connection);
             let idle = match measured {
                 Some(idle) => Ok(idle.clone()),
-                None => {
-                    idle::run(
-                        &bench.sizes,
-                        sessions,
-                        per_connection,
-                        bench.sizes.growth.window,
-                    )
-                    .await?
-                }
+                None => idle::run(&bench.sizes, sessions, per_connection, bench.sizes.idle).await?,
             };
             match idle {
                 Ok(idle) => {

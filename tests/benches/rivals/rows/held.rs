@@ -51,7 +51,7 @@ pub(crate) async fn run(sizes: &Sizes, locks: usize, time: Duration) -> anyhow::
     let sessions = sizes.holding_sessions;
     let mut stage = Stage::start(1, sizes).await;
     let endpoint = stage.endpoints().remove(0);
-    let mut crowd = Crowd::open(&endpoint, sessions, 1, locks / sessions).await?;
+    let mut crowd = Crowd::open(&endpoint, sessions, 1, locks / sessions, TTL).await?;
     crowd.live(sizes.settle).await?;
     let rss_before_kib = stage.read().await?.rss_kib;
     crowd.acquire().await?;

@@ -124,7 +124,7 @@ impl Turns {
                 "rival": told.as_ref().ok().map(Told::json),
             }));
         }
-        turns.piped = pipeline::rate(&direct.redis, &bench.sizes).await?;
+        turns.piped = pipeline::rate(direct.redis(), &bench.sizes).await?;
         Ok(turns)
     }
 
@@ -218,7 +218,7 @@ pub(crate) async fn alone(bench: &mut Bench) -> anyhow::Result<Row> {
     for _ in 0..bench.sizes.repetitions {
         let echo = cycles::echo(&bench.echo, 1, 1, &bench.sizes).await?.times;
         let measured = cycles::ours(&mut stage, 1, 1, &bench.sizes).await?.times;
-        let redis = pipeline::alone(&direct.redis, &bench.sizes).await?;
+        let redis = pipeline::alone(direct.redis(), &bench.sizes).await?;
         ours.push(micros(measured.quantile(0.5)));
         limit.push(micros(echo.quantile(0.5)) + micros(redis.quantile(0.5)));
         raw.push(json!({

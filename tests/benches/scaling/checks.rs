@@ -1,0 +1,154 @@
+//! Checks of the model: loads that no constant was measured with, beside what the model predicts.
+
+use anyhow::{Context, ensure};
+
+use crate::{
+    constants,
+    crowd::TTL,
+    cycles,
+    model::{Constants, Load, Needed, seconds},
+    options::{CLIENTS, SHARED, Sizes},
+    stage::{Reading, Spent, Stage},
+};
+
+/// Coordinators of the check on a cluster.
+const COORDINATORS: usize = 3;
+
+/// A figure that was predicted and measured.
+pub(crate) struct Figure {
+    pub(crate) what: &'static str,
+    pub(crate) unit: &'static str,
+    pub(crate) predicted: f64,
+    pub(crate) measured: f64,
+}
+
+/// A load, and its figures.
+pub(crate) struct Check {
+    pub(crate) load: String,
+    pub(crate) figures: Vec<Figure>,
+}
+
+/// Returns what was spent beside what is needed, and the memory that was taken since `before`, if it has to do with the load.
+fn figures(needed: &Needed, spent: &Spent, before: Option<&Reading>) -> Vec<Figure> {
+    const MIB: f64 = 1024.0 * 1024.0;
+    let mut figures = Vec::new();
+    let mut add = |what, unit, predicted: f64, measured: f64| {
+        // Nothing is predicted of what the load does not use.
+        if predicted > 0.0 {
+            figures.push(Figure {
+                what,
+                unit,
+                predicted,
+                measured,
+            });
+        }
+    };
+    let share = |cores: f64| 100.0 * cores;
+    add(
+        "coordinators, CPU",
+        " % of a core",
+        share(needed.coordinator_cores),
+        spent.coordinator_share(),
+    );
+    add(
+        "Redis, CPU",
+        " % of a core",
+        share(needed.redis_cores),
+        spent.redis_share(),
+    );
+    add(
+        "Redis, traffic",
+        " MB/s",
+        needed.redis_traffic / 1e6,
+        spent.redis_traffic / spent.seconds / 1e6,
+    );
+    if let Some(before) = before {
+        add(
+            "coordinators, memory",
+            " MiB",
+            needed.coordinator_bytes / MIB,
+            (spent.rss_kib - before.rss_kib) / 1024.0,
+        );
+        add(
+            "Redis, memory",
+            " MiB",
+            needed.redis_bytes / MIB,
+            (spent.redis_bytes - before.redis_bytes) / MIB,
+        );
+    }
+    figures
+}
+
+/// Checks many held locks, with a longer TTL than that of the constants.
+pub(crate) async fn held(sizes: &Sizes, constants: &Constants) -> anyhow::Result<Check> {
+    let (sessions, locks_each) = sizes.check_holders;
+    let locks = sessions * locks_each;
+    let mut stage = Stage::start(1, sizes).await;
+    let before = stage.read().await?;
+    let mut crowd = constants::open(&stage, sessions, 1, locks_each, sizes.check_ttl).await?;
+    crowd.acquire().await?;
+    crowd.live(sizes.settle).await?;
+    let from = stage.read().await?;
+    crowd.live(sizes.rest).await?;
+    let spent = stage.read().await?.since(&from);
+    let kept = crowd.release().await?;
+    ensure!(
+        kept.told_lost + kept.found_lost == 0,
+        "locks were lost: {kept:?}"
+    );
+    let load = Load {
+        holding: sessions as f64,
+        locks: locks as f64,
+        ttl: seconds(sizes.check_ttl),
+        ..Load::default()
+    };
+    Ok(Check {
+        load: format!(
+            "{locks} held locks of {sessions} sessions, TTL {} s, none lost",
+            sizes.check_ttl.as_secs()
+        ),
+        figures: figures(&constants.needed(&load), &spent, Some(&before)),
+    })
+}
+
+/// Checks many sessions that rest.
+pub(crate) async fn resting(sizes: &Sizes, constants: &Constants) -> anyhow::Result<Check> {
+    let sessions = sizes.check_sessions;
+    let mut stage = Stage::start(1, sizes).await;
+    let before = stage.read().await?;
+    let mut crowd = constants::open(&stage, sessions, SHARED, 0, TTL).await?;
+    crowd.live(sizes.settle).await?;
+    let from = stage.read().await?;
+    crowd.live(sizes.rest).await?;
+    let spent = stage.read().await?.since(&from);
+    let load = Load {
+        resting: sessions as f64,
+        ..Load::default()
+    };
+    Ok(Check {
+        load: format!("{sessions} sessions that hold nothing, {SHARED} on a connection"),
+        figures: figures(&constants.needed(&load), &spent, Some(&before)),
+    })
+}
+
+/// Checks cycles on three coordinators and a cluster of three shards. The rate and the calls are the measured ones.
+pub(crate) async fn cluster(sizes: &Sizes, constants: &Constants) -> anyhow::Result<Check> {
+    let mut stage = Stage::on_cluster(COORDINATORS, sizes).await;
+    let run = cycles::ours(&mut stage, COORDINATORS * CLIENTS, 1, sizes).await?;
+    let spent = run.spent.context("nothing was read")?;
+    let calls = spent.scripts.calls / run.times.count().max(1) as f64;
+    let load = Load {
+        cycles: run.per_second,
+        calls: Some(calls),
+        ..Load::default()
+    };
+    Ok(Check {
+        load: format!(
+            "{:.1} k acquires and releases a second in {calls:.2} calls each, {} clients, {COORDINATORS} coordinators, a cluster of \
+             three shards",
+            run.per_second / 1e3,
+            COORDINATORS * CLIENTS
+        ),
+        figures: figures(&constants.needed(&load), &spent, None),
+    })
+}
