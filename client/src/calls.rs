@@ -2,12 +2,13 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
+use tokio::runtime::Handle;
 use tonic::{Request, Status};
 
 use crate::{
@@ -28,13 +29,23 @@ pub(crate) struct Calls(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     settings: Arc<Settings>,
-    /// One for each endpoint, and at least one.
-    channels: Vec<Channels>,
+    /// Number of endpoints; at least one.
+    endpoints: usize,
+    made: Mutex<Made>,
     /// Number of times that the calls have moved on; modulo the number of channels, the index of the one in use.
     moved: AtomicUsize,
 }
 
+/// Channels, made with the same certificates.
 #[derive(Debug)]
+struct Made {
+    /// Version of the certificates. A connection keeps the one with which it was made for as long as it lives.
+    certificates: u64,
+    /// One for each endpoint.
+    channels: Vec<Channels>,
+}
+
+#[derive(Clone, Debug)]
 struct Channels {
     single: Channel,
     watching: Channel,
@@ -43,24 +54,20 @@ struct Channels {
 impl Calls {
     /// Makes the channels. Must be called within a Tokio runtime.
     pub(crate) fn new(settings: Settings) -> Result<Self, ConnectError> {
-        let channels = settings.endpoints.urls().iter().map(|url| {
-            Ok(Channels {
-                single: settings.call_target(url, None)?.connect_lazy(),
-                watching: settings.watch_target(url)?.connect_lazy(),
-            })
-        });
-        let channels: Vec<_> = channels.collect::<Result<_, ConnectError>>()?;
-        if channels.is_empty() {
+        let made = Made::new(&settings)?;
+        let endpoints = made.channels.len();
+        if endpoints == 0 {
             return Err(ConnectError::InvalidEndpoint {
                 endpoint: settings.endpoints.to_string(),
                 source: None,
             });
         }
         // Each client begins at a random one, so that many clients spread over all coordinators.
-        let moved = AtomicUsize::new(fastrand::usize(..channels.len()));
+        let moved = AtomicUsize::new(fastrand::usize(..endpoints));
         Ok(Self(Arc::new(Inner {
             settings: Arc::new(settings),
-            channels,
+            endpoints,
+            made: Mutex::new(made),
             moved,
         })))
     }
@@ -71,13 +78,13 @@ impl Calls {
 
     /// Returns the channel for single calls.
     pub(crate) fn channel(&self) -> Channel {
-        self.at(self.moved()).single.clone()
+        self.at(self.moved()).single
     }
 
     /// Returns the channel for streams of events. A stream whose messages are not read never delays another one, nor a single
     /// call.
     pub(crate) fn watching(&self) -> Channel {
-        self.at(self.moved()).watching.clone()
+        self.at(self.moved()).watching
     }
 
     /// Makes a call, at the next coordinator if the connection to one fails. A call that must not be carried out twice is
@@ -90,10 +97,10 @@ impl Calls {
     where
         F: Future<Output = Result<T, Status>>,
     {
-        let mut left = self.0.channels.len();
+        let mut left = self.0.endpoints;
         loop {
             let moved = self.moved();
-            let channel = self.at(moved).single.clone();
+            let channel = self.at(moved).single;
             let failure = match call(channel.clone()).await {
                 Ok(answer) => return Ok(answer),
                 Err(status) => Failure::at(channel.endpoint(), status),
@@ -123,13 +130,41 @@ impl Calls {
         let order = Ordering::Relaxed;
         // Another call may have moved them on already.
         let swapped = self.0.moved.compare_exchange(moved, next, order, order);
-        if self.0.channels.len() > 1 && swapped.is_ok() {
+        if self.0.endpoints > 1 && swapped.is_ok() {
             tracing::debug!("calls go to the next coordinator: {failure}");
         }
     }
 
-    fn at(&self, moved: usize) -> &Channels {
-        &self.0.channels[moved % self.0.channels.len()]
+    /// Returns the channels to the coordinator in use. They are made anew when the certificates have been replaced, since what is
+    /// still open shows the former one. Streams on the former channels go on.
+    fn at(&self, moved: usize) -> Channels {
+        let settings = &self.0.settings;
+        let mut made = self.0.made.lock().unwrap_or_else(PoisonError::into_inner);
+        // Outside of a runtime none can be made, and a call that needs one comes later.
+        if made.certificates != settings.credentials.certificates()
+            && Handle::try_current().is_ok()
+            && let Ok(anew) = Made::new(settings)
+        {
+            *made = anew;
+        }
+        made.channels[moved % self.0.endpoints].clone()
+    }
+}
+
+impl Made {
+    fn new(settings: &Settings) -> Result<Self, ConnectError> {
+        // Before the files are read for the first connection: a change in between is noticed.
+        let certificates = settings.credentials.certificates();
+        let channels = settings.endpoints.urls().iter().map(|url| {
+            Ok(Channels {
+                single: settings.call_target(url, None)?.connect_lazy(),
+                watching: settings.watch_target(url)?.connect_lazy(),
+            })
+        });
+        Ok(Self {
+            certificates,
+            channels: channels.collect::<Result<_, ConnectError>>()?,
+        })
     }
 }
 

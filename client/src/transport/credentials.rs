@@ -92,8 +92,12 @@ impl Credentials {
 
     /// Returns a number that rises whenever the files have other contents.
     pub(crate) fn version(&self) -> u64 {
-        let tls = self.0.tls.as_ref().map_or(0, |tls| tls.version());
-        tls + self.0.token.as_ref().map_or(0, Token::version)
+        self.certificates() + self.0.token.as_ref().map_or(0, Token::version)
+    }
+
+    /// Returns a number that rises whenever the files of the certificates have other contents.
+    pub(crate) fn certificates(&self) -> u64 {
+        self.0.tls.as_ref().map_or(0, |tls| tls.version())
     }
 }
 

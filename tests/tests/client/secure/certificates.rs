@@ -1,9 +1,14 @@
 //! TLS with a real coordinator: trust in the coordinator, and the client's certificate.
 
-use std::{error::Error, time::Duration};
+use std::{error::Error, fs, time::Duration};
 
 use leasehold_client::{Client, ClientBuilder, ConnectError, LockState, LockWatchEvent};
-use leasehold_tests::{Authority, Coordinator, FaultProxy, certificates::Issued, proxy::Cut, wait};
+use leasehold_tests::{
+    Authority, Coordinator, FaultProxy,
+    certificates::{Issued, replace},
+    proxy::Cut,
+    wait,
+};
 use tokio::time::timeout;
 
 use super::LIMIT;
@@ -179,6 +184,49 @@ async fn a_certificate_that_is_replaced_is_moved_to_with_all_that_is_held() {
     let view = client.admin().get_lock("a").await.unwrap();
     assert_eq!(view.fencing_token, Some(guard.fencing_token()));
     guard.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn calls_and_feeds_come_with_the_certificate_as_it_is_then() {
+    let (servers, clients) = (Authority::new("servers"), Authority::new("clients"));
+    let coordinator = serving(&servers.server().issue(), Some(&clients)).await;
+    let certificate = clients.client("billing").issue();
+    let builder = trusting(&servers).tls_identity(&certificate.cert, &certificate.key);
+    let admin = builder.admin(coordinator.endpoint()).unwrap();
+    let mut watcher = admin.watch_locks("");
+    let ready = timeout(LIMIT, watcher.next()).await.unwrap().unwrap();
+    assert!(matches!(ready, Ok(LockWatchEvent::Ready)), "{ready:?}");
+
+    // In the order in which nobody is refused: both authorities, the new certificate, the new authority alone.
+    let successors = Authority::new("clients");
+    let (old, new) = (clients.ca(), successors.ca());
+    let text = |path| fs::read_to_string(path).unwrap();
+    replace(
+        &clients.ca(),
+        &format!("{}{}", text(old), text(new.clone())),
+    );
+    let next = successors.client("billing").issue();
+    let known = || successors_are_known(&servers, &coordinator, &next);
+    wait::until("both authorities to count", LIMIT, known).await;
+    certificate.replace_with(&next);
+    replace(&clients.ca(), &text(new));
+    // The former certificate is worth nothing any more: the stream ends, and comes again with the new one.
+    let end = timeout(LIMIT, watcher.next()).await.unwrap().unwrap();
+    assert!(matches!(end, Ok(LockWatchEvent::Gap(_))), "{end:?}");
+    let ready = timeout(LIMIT, watcher.next()).await.unwrap().unwrap();
+    assert!(matches!(ready, Ok(LockWatchEvent::Ready)), "{ready:?}");
+    admin.list_locks("").await.unwrap();
+}
+
+async fn successors_are_known(
+    servers: &Authority,
+    coordinator: &Coordinator,
+    next: &Issued,
+) -> Result<(), String> {
+    let builder = trusting(servers).tls_identity(&next.cert, &next.key);
+    let admin = builder.admin(coordinator.endpoint()).unwrap();
+    let listed = admin.list_locks("").await;
+    listed.map(drop).map_err(|error| error.to_string())
 }
 
 #[tokio::test]
