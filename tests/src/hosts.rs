@@ -21,6 +21,8 @@ use crate::{process::ChildProcess, wait};
 const ENTERED: &str = "LEASEHOLD_TEST_NETWORK";
 /// Priority of the rules that drop packets, before the table of local addresses.
 const DROP: &str = "10";
+/// Packets on a slow link: late, some lost, and some before others that were sent earlier.
+const NETEM: &str = "netem delay 20ms 10ms loss 2% reorder 5%";
 /// Priority of the table of local addresses, which comes first by default.
 const LOCAL: &str = "100";
 
@@ -95,6 +97,17 @@ impl Network {
             next: Arc::new(AtomicU8::new(2)),
             hub,
         }
+    }
+
+    /// Returns why links can't be given late, lost and reordered packets, if they can't.
+    ///
+    /// # Errors
+    ///
+    /// What `tc` says: the kernel has no netem, or there is no `tc`.
+    pub fn has_netem(&self) -> Result<(), String> {
+        self.hub
+            .run("tc", &format!("qdisc add dev lo root {NETEM}"))?;
+        self.hub.run("tc", "qdisc del dev lo root")
     }
 
     /// Returns this process's own namespace.
@@ -199,10 +212,7 @@ impl Host {
     ///
     /// If the kernel has neither.
     pub fn slow_down(&self) {
-        let netem = self.run(
-            "tc",
-            "qdisc add dev eth0 root netem delay 20ms 10ms loss 2%",
-        );
+        let netem = self.run("tc", &format!("qdisc add dev eth0 root {NETEM}"));
         if let Err(first) = netem {
             let shaped = "qdisc add dev eth0 root tbf rate 256kbit burst 16kb latency 500ms";
             let second = self.run("tc", shaped);

@@ -130,11 +130,15 @@ pub enum Record {
         #[serde(default)]
         cuts_leases: bool,
         #[serde(default)]
+        forces: bool,
+        #[serde(default)]
         resets: Vec<String>,
         #[serde(default)]
         stops: Vec<String>,
         #[serde(default)]
         disturbs: Vec<String>,
+        #[serde(default)]
+        revokes: Vec<String>,
     },
     FaultEnded {
         fault: u64,

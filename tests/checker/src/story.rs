@@ -188,12 +188,16 @@ pub struct Fault {
     pub loses_data: bool,
     /// Leases may end in the store before their time.
     pub cuts_leases: bool,
+    /// An operator takes locks from their holders, who are told within a moment if they can be.
+    pub forces: bool,
     /// Clients whose connections may be reset in the middle.
     pub resets: Vec<String>,
     /// Clients whose processes stand still.
     pub stops: Vec<String>,
-    /// Clients whose waiting may lose its place or its time.
+    /// Clients whose waiting may lose its place or its time, and who may lose what they hold.
     pub disturbs: Vec<String>,
+    /// Clients whose rights end for as long as the fault lasts.
+    pub revokes: Vec<String>,
 }
 
 impl Fault {
@@ -210,9 +214,11 @@ impl Fault {
             span,
             loses_data: false,
             cuts_leases: false,
+            forces: false,
             resets: Vec::new(),
             stops: vec![concerned.to_owned()],
             disturbs: vec![concerned.to_owned()],
+            revokes: Vec::new(),
         }
     }
 
@@ -439,9 +445,11 @@ impl Teller {
                 target,
                 loses_data,
                 cuts_leases,
+                forces,
                 resets,
                 stops,
                 disturbs,
+                revokes,
             } => {
                 self.faults.insert(fault, self.story.faults.len());
                 self.story.faults.push(Fault {
@@ -455,9 +463,11 @@ impl Teller {
                     },
                     loses_data,
                     cuts_leases,
+                    forces,
                     resets,
                     stops,
                     disturbs,
+                    revokes,
                 });
             }
             Record::FaultEnded { fault } => {

@@ -134,6 +134,7 @@ fn a_clean_history_has_no_violation() {
     history.line(4500, "resumed", resumed);
     history.extended(5000, "b", 1);
     history.lost(10_000, "b", 1);
+    history.fault(9000, 9500, &json!({"stops": ["b"]}));
     history.granted(10_050, "c", 1, 102);
     history.line(11_000, "killed", json!({"client": "c"}));
     history.cycle(11_001, 12_000, "d", 1, "x", 103);
@@ -209,6 +210,7 @@ fn a_hold_ends_at_its_deadline() {
     history.granted(11, "a", 1, 1);
     history.cycle(5012, 6000, "b", 1, "x", 2);
     history.lost(5300, "a", 1);
+    history.fault(2000, 3000, &json!({"disturbs": ["a"]}));
     history.finds(&[]);
 }
 
@@ -401,7 +403,8 @@ fn a_loss_that_was_told_late_is_found() {
         history.asked(10, "a", 1, "x", "exclusive");
         history.granted(11, "a", 1, 1);
         history.lost(6000, "a", 1);
-        history.fault(4000, 5900, &json!({"stops": [stopped]}));
+        let effects = json!({"stops": [stopped], "disturbs": ["a"]});
+        history.fault(4000, 5900, &effects);
         history.finds(expected);
     }
 }
@@ -599,13 +602,87 @@ fn a_run_that_was_broken_off_is_checked_up_to_there() {
 
 #[test]
 fn who_gets_no_processor_may_tell_late() {
-    for (process, expected) in [("a", &[][..]), ("harness", &[]), ("b", &[Kind::ToldLate])] {
+    let late = &[Kind::ToldLate, Kind::Unexplained][..];
+    for (process, expected) in [("a", &[][..]), ("harness", &[]), ("b", late)] {
         let mut history = History::default();
         history.asked(0, "a", 1, "x", "exclusive");
         history.granted(0, "a", 1, 100);
         let stalled = json!({"process": process, "since": 4900 * MS});
         history.line(6000, "stalled", stalled);
         history.lost(6010, "a", 1);
+        history.finds(expected);
+    }
+}
+
+#[test]
+fn a_loss_or_a_failure_without_a_fault_that_disturbed_the_client_is_found() {
+    let failed =
+        |client: &str, ask: u64| json!({"client": client, "ask": ask, "outcome": "failed"});
+    for (effects, expected) in [
+        (json!({"disturbs": ["a"]}), &[][..]),
+        (json!({"disturbs": ["*"]}), &[]),
+        (
+            json!({"disturbs": ["b"]}),
+            &[Kind::Unexplained, Kind::Unexplained],
+        ),
+        // A change of credentials that is done right.
+        (json!({}), &[Kind::Unexplained, Kind::Unexplained]),
+    ] {
+        let mut history = History::default();
+        history.fault(500, 1500, &effects);
+        history.asked(10, "a", 1, "x", "exclusive");
+        history.granted(11, "a", 1, 1);
+        history.lost(2000, "a", 1);
+        history.asked(2100, "a", 2, "x", "exclusive");
+        history.line(2200, "ended", failed("a", 2));
+        history.finds(expected);
+    }
+    // The fault was over for long.
+    let mut history = History::default();
+    history.fault(10, 20, &json!({"disturbs": ["*"]}));
+    history.asked(14_000, "a", 1, "x", "exclusive");
+    history.line(14_100, "ended", failed("a", 1));
+    history.finds(&[Kind::Unexplained]);
+}
+
+#[test]
+fn a_hold_without_rights_is_found() {
+    let revoked = json!({"revokes": ["a"], "disturbs": ["a"]});
+    for (granted, released, expected) in [
+        (900, 6900, &[][..]),
+        (900, 7100, &[Kind::WithoutRights]),
+        (8000, 8100, &[Kind::WithoutRights]),
+        (10_100, 10_200, &[]),
+    ] {
+        let mut history = History::default();
+        history.fault(1000, 10_000, &revoked);
+        history.cycle(800, 850, "b", 1, "x", 1);
+        history.asked(granted, "a", 1, "x", "exclusive");
+        history.granted(granted, "a", 1, 2);
+        for at in (granted + 1000..released).step_by(1000) {
+            history.extended(at, "a", 1);
+        }
+        history.about(released, "releasing", "a", 1);
+        history.finds(expected);
+    }
+}
+
+#[test]
+fn a_holder_that_an_operator_deposed_is_told_within_a_moment() {
+    let forced = json!({"forces": true, "disturbs": ["*"]});
+    for (released, also, expected) in [
+        (2500, None, &[][..]),
+        (4000, None, &[Kind::Overlap]),
+        (4000, Some("a"), &[]),
+        (4000, Some("b"), &[Kind::Overlap]),
+    ] {
+        let mut history = History::default();
+        history.fault(1900, 2100, &forced);
+        history.cycle(1000, released, "a", 1, "x", 1);
+        history.cycle(2000, 5000, "b", 1, "x", 2);
+        if let Some(client) = also {
+            history.fault(1950, 2200, &json!({"disturbs": [client]}));
+        }
         history.finds(expected);
     }
 }

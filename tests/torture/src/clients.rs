@@ -13,7 +13,7 @@ use rand::{Rng, rngs::StdRng};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use crate::{TTL, coordinators::Coordinators, planted, record::Record};
+use crate::{TTL, coordinators::Coordinators, credentials::Credentials, planted, record::Record};
 
 /// Client processes at a time: on the Rust client, on the generated stubs alone, and hand-written lockers beside them.
 const CLIENTS: [(Kind, usize); 3] = [(Kind::Rust, 5), (Kind::Stub, 2), (Kind::Locker, 1)];
@@ -38,6 +38,13 @@ pub(crate) struct Clients {
     /// The address of the proxies before each coordinator; none without a network.
     pub(crate) aliases: Vec<Host>,
     pub(crate) seats: Vec<Seat>,
+    credentials: Option<Arc<Credentials>>,
+}
+
+/// Clients of coordinators: they have the first seats.
+pub(crate) fn of_coordinators() -> usize {
+    let counts = CLIENTS.iter().filter(|(kind, _)| *kind != Kind::Locker);
+    counts.map(|(_, count)| count).sum()
 }
 
 /// Kind of a client.
@@ -98,6 +105,7 @@ impl Clients {
             started: 0,
             aliases: Vec::new(),
             seats: Vec::new(),
+            credentials: coordinators.credentials().cloned(),
         };
         let endpoints = coordinators.endpoints();
         if let Some(network) = network {
@@ -115,13 +123,14 @@ impl Clients {
                 for (number, endpoint) in endpoints.iter().enumerate() {
                     let alias = clients.aliases.get(number).map(Host::address);
                     let at = alias.unwrap_or(Ipv4Addr::LOCALHOST);
-                    let upstream = endpoint.trim_start_matches("http://").parse();
-                    let upstream = upstream.expect("an address and a port");
+                    let (_, upstream) = endpoint.split_once("://").expect("a URL");
+                    let upstream = upstream.parse().expect("an address and a port");
                     proxies.push(FaultProxy::start_at(at, upstream).await);
                 }
             }
             let host = network.map(Network::host);
-            let (name, process, input) = clients.launch(kind, &proxies, host.as_ref());
+            let number = clients.seats.len();
+            let (name, process, input) = clients.launch(number, kind, &proxies, host.as_ref());
             clients.seats.push(Seat {
                 kind,
                 host,
@@ -136,6 +145,7 @@ impl Clients {
 
     fn launch(
         &mut self,
+        seat: usize,
         kind: Kind,
         proxies: &[FaultProxy],
         host: Option<&Host>,
@@ -144,7 +154,11 @@ impl Clients {
         let name = format!("{}-{}", kind.name(), self.started);
         let endpoints = match kind {
             Kind::Locker => self.servers.clone(),
-            _ => proxies.iter().map(FaultProxy::endpoint).collect(),
+            _ => {
+                let scheme = self.credentials.as_ref().map_or("http", |_| "https");
+                let all = proxies.iter().map(FaultProxy::address);
+                all.map(|address| format!("{scheme}://{address}")).collect()
+            }
         };
         let grace = if self.random.random_bool(0.5) {
             TTL
@@ -164,6 +178,10 @@ impl Clients {
             .arg(grace.as_millis().to_string())
             .arg(TASKS.to_string())
             .arg(self.store);
+        if let Some(credentials) = self.credentials.as_ref().filter(|_| kind != Kind::Locker) {
+            command.arg(credentials.folder(seat));
+            credentials.seated(seat, &name);
+        }
         if let Some(host) = host {
             command = host.command(&command);
         }
@@ -188,7 +206,7 @@ impl Clients {
         let kind = self.seats[number].kind;
         let host = self.seats[number].host.clone();
         let proxies = std::mem::take(&mut self.seats[number].proxies);
-        let (name, process, input) = self.launch(kind, &proxies, host.as_ref());
+        let (name, process, input) = self.launch(number, kind, &proxies, host.as_ref());
         self.seats[number] = Seat {
             kind,
             host,

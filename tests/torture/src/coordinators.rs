@@ -2,9 +2,12 @@
 
 use std::{fs::OpenOptions, io::Write, net::Ipv4Addr, sync::Arc, time::Duration};
 
+use leasehold_client::Admin;
 use leasehold_tests::{Coordinator, CoordinatorProcess, Host, Network, ports::free_port};
 
-use crate::{TTL, planted, record::Record, store::Store};
+use rustix::process::Signal;
+
+use crate::{TTL, credentials::Credentials, planted, record::Record, store::Store};
 
 /// Time that a coordinator gives its clients to leave.
 const DRAIN: Duration = Duration::from_secs(3);
@@ -15,6 +18,8 @@ const ENDED: Duration = Duration::from_secs(30);
 pub(crate) struct Coordinators {
     all: Vec<Seat>,
     record: Arc<Record>,
+    /// Credentials, if they speak TLS.
+    credentials: Option<Arc<Credentials>>,
     /// Fault that is planted in them.
     planted: Option<String>,
     /// Coordinators that panicked.
@@ -38,6 +43,7 @@ impl Coordinators {
     pub(crate) async fn start(
         store: &mut Store,
         network: Option<&Network>,
+        credentials: Option<Arc<Credentials>>,
         planted: Option<String>,
         record: Arc<Record>,
     ) -> Self {
@@ -48,12 +54,14 @@ impl Coordinators {
                 host: network.map(Network::host),
                 port: free_port(),
             };
-            let process = tokio::task::block_in_place(|| place.start(planted.as_deref()));
+            let start = || place.start(planted.as_deref(), credentials.as_deref());
+            let process = tokio::task::block_in_place(start);
             all.push(Seat { place, process });
         }
         Self {
             all,
             record,
+            credentials,
             planted,
             panics: 0,
         }
@@ -73,6 +81,26 @@ impl Coordinators {
     pub(crate) fn endpoints(&self) -> Vec<String> {
         let endpoints = self.all.iter();
         endpoints.map(|seat| seat.process.endpoint()).collect()
+    }
+
+    /// Returns the credentials of all, if they speak TLS.
+    pub(crate) fn credentials(&self) -> Option<&Arc<Credentials>> {
+        self.credentials.as_ref()
+    }
+
+    /// Returns a way to look into the coordinator at a URL.
+    pub(crate) fn admin(&self, endpoint: &str) -> Admin {
+        match &self.credentials {
+            Some(credentials) => credentials.admin(endpoint),
+            None => Admin::connect(endpoint).expect("a URL"),
+        }
+    }
+
+    /// Has all of them take their configuration over anew.
+    pub(crate) fn reload(&mut self) {
+        for seat in &mut self.all {
+            seat.process.child().signal(Signal::HUP);
+        }
     }
 
     pub(crate) fn process(&self, number: usize) -> &CoordinatorProcess {
@@ -95,7 +123,8 @@ impl Coordinators {
     pub(crate) fn start_again(&mut self, number: usize) {
         self.keep_log(number);
         let seat = &mut self.all[number];
-        seat.process = tokio::task::block_in_place(|| seat.place.start(self.planted.as_deref()));
+        let (planted, credentials) = (self.planted.as_deref(), self.credentials.as_deref());
+        seat.process = tokio::task::block_in_place(|| seat.place.start(planted, credentials));
     }
 
     /// Keeps all logs beside the history, and returns how many coordinators panicked.
@@ -118,7 +147,7 @@ impl Coordinators {
 }
 
 impl Place {
-    fn start(&self, fault: Option<&str>) -> CoordinatorProcess {
+    fn start(&self, fault: Option<&str>, credentials: Option<&Credentials>) -> CoordinatorProcess {
         let drain = format!("{}ms", DRAIN.as_millis());
         let (ttl, most) = (
             format!("{}s", TTL.as_secs()),
@@ -127,14 +156,20 @@ impl Place {
         let address = self.host.as_ref().map(Host::address);
         let address = address.unwrap_or(Ipv4Addr::LOCALHOST);
         let listen = format!("{address}:{}", self.port);
-        let admin = format!("{address}:0");
+        // Beyond loopback it would need TLS, or leave to do without.
+        let admin = format!("{}:0", Ipv4Addr::LOCALHOST);
+        let protection = match credentials {
+            Some(credentials) => credentials.flags(),
+            None => vec!["--insecure".to_owned()],
+        };
         let mut options = Coordinator::process().host(self.host.as_ref());
         if let Some(fault) = fault {
             options = options.environment(planted::VARIABLE, fault);
         }
         options
             .store(&self.url)
-            .arguments(["--listen", &listen, "--admin-listen", &admin, "--insecure"])
+            .arguments(["--listen", &listen, "--admin-listen", &admin])
+            .arguments(protection)
             .arguments(["--drain-timeout", &drain])
             .arguments(["--default-ttl", &ttl, "--max-ttl", &most])
             .start_unready()

@@ -3,5 +3,6 @@
 
 pub mod history;
 pub mod locks;
+pub mod shown;
 pub mod stalls;
 pub mod worker;

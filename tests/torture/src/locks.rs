@@ -135,6 +135,15 @@ impl Cycle {
     }
 }
 
+/// Draws a lock that only coordinators know.
+pub fn any(random: &mut StdRng) -> String {
+    match random.random_range(0..EXCLUSIVE + MIXED + SEMAPHORES) {
+        number @ 0..EXCLUSIVE => format!("torture/exclusive/{number}"),
+        number if number < EXCLUSIVE + MIXED => format!("torture/mixed/{}", number - EXCLUSIVE),
+        number => format!("torture/permits/{}", number - EXCLUSIVE - MIXED),
+    }
+}
+
 fn beside(random: &mut StdRng) -> String {
     format!("torture/beside/{}", random.random_range(0..BESIDE))
 }

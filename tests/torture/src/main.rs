@@ -1,9 +1,10 @@
 //! Program `torture`: runs coordinators, a store and clients, does faults to them by a seed, and has the history checked.
 //!
 //! `torture [--minutes M] [--seed S] [--store memory|single|sentinel|cluster|quorum] [--directory DIR] [--brief]
-//! [--planted FAULT] [--network yes|no]`. It exits with the checker's status, 1 if there is a violation, and with 1 if a process panicked or the run was broken off: because a part of this
+//! [--planted FAULT] [--network yes|no] [--tls yes|no]`. It exits with the checker's status, 1 if there is a violation, and with 1 if a process panicked or the run was broken off: because a part of this
 //! program panicked, took too long, or was interrupted. The checker checks the history in any case. `--brief` prints one line.
-//! Coordinators, servers and clients are on hosts of their own, if that is possible. With a planted fault it exits with 0 exactly if the checker finds it.
+//! Coordinators, servers and clients are on hosts of their own, if that is possible. By the seed, coordinators and clients speak
+//! plain text, or TLS with credentials that change. With a planted fault it exits with 0 exactly if the checker finds it.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -14,6 +15,7 @@
 
 mod clients;
 mod coordinators;
+mod credentials;
 mod faults;
 mod planted;
 mod record;
@@ -41,6 +43,7 @@ use tokio::time::{Instant, sleep, timeout};
 use self::{
     clients::Clients,
     coordinators::Coordinators,
+    credentials::Credentials,
     planted::Planted,
     record::Record,
     registers::Registers,
@@ -61,6 +64,8 @@ struct Arguments {
     directory: Option<PathBuf>,
     brief: bool,
     network: bool,
+    /// Drawn from the seed if it is not said.
+    tls: Option<bool>,
     planted: Option<String>,
 }
 
@@ -72,6 +77,7 @@ fn arguments() -> anyhow::Result<Arguments> {
         directory: None,
         brief: false,
         network: true,
+        tls: None,
         planted: None,
     };
     let mut arguments = std::env::args().skip(1);
@@ -87,6 +93,7 @@ fn arguments() -> anyhow::Result<Arguments> {
             "--seed" => parsed.seed = value.parse().context("SEED is a number")?,
             "--store" => parsed.topology = Topology::named(&value)?,
             "--network" => parsed.network = value != "no",
+            "--tls" => parsed.tls = Some(value != "no"),
             "--planted" => parsed.planted = Some(value),
             "--directory" => parsed.directory = Some(value.into()),
             _ => bail!("there is no option {name}"),
@@ -102,6 +109,7 @@ fn main() -> anyhow::Result<ExitCode> {
         eprintln!("torture: goes on without network namespaces: {reason}");
     }
     let (seed, topology) = (arguments.seed, arguments.topology);
+    let tls = arguments.tls.unwrap_or_else(|| draws_tls(seed, topology));
     let planted = arguments.planted.as_deref().map(Planted::named);
     let planted = planted.transpose()?.unwrap_or_default();
     let directory = arguments.directory.unwrap_or_else(|| {
@@ -115,9 +123,10 @@ fn main() -> anyhow::Result<ExitCode> {
     let _ = std::fs::remove_dir_all(&directory);
     std::fs::create_dir_all(&directory).context("failed to make the history's directory")?;
     let run = format!(
-        "STORE={} SEED={seed} MINUTES={}",
+        "STORE={} SEED={seed} MINUTES={} TLS={}",
         topology.name(),
-        arguments.minutes
+        arguments.minutes,
+        if tls { "yes" } else { "no" }
     );
     if !arguments.brief {
         println!("torture: {run}, history in {}", directory.display());
@@ -129,7 +138,8 @@ fn main() -> anyhow::Result<ExitCode> {
         binaries::build_visibly();
     }
     let record = Arc::new(Record::create(&directory));
-    let fields = json!({"seed": seed, "store": topology.name(), "minutes": arguments.minutes});
+    let minutes = arguments.minutes;
+    let fields = json!({"seed": seed, "store": topology.name(), "minutes": minutes, "tls": tls});
     record.line("run", fields);
     break_off_at_panics(&record);
     stalls::watch("harness", record.path("stalls"));
@@ -139,8 +149,12 @@ fn main() -> anyhow::Result<ExitCode> {
         .build()?;
     let time = Duration::from_secs_f64(arguments.minutes * 60.0);
     let failures = runtime.block_on(async {
-        let network = matches!(network, Some(Ok(()))).then(Network::make);
-        guard(time, seed, topology, (planted, network), &record).await
+        let settings = Settings {
+            planted,
+            network: matches!(network, Some(Ok(()))).then(make_network),
+            credentials: tls.then(|| Credentials::start(directory.join("credentials"))),
+        };
+        guard(time, seed, topology, settings, &record).await
     });
     runtime.shutdown_timeout(BROKEN_OFF);
     let mut checker = Command::new(binaries::path("leasehold-checker"));
@@ -170,6 +184,29 @@ fn main() -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(code.unwrap_or(2)))
 }
 
+/// Parts of a run that not every run has.
+struct Settings {
+    planted: Planted,
+    network: Option<Network>,
+    credentials: Option<Arc<Credentials>>,
+}
+
+fn make_network() -> Network {
+    let network = Network::make();
+    if let Err(reason) = network.has_netem() {
+        eprintln!(
+            "torture: goes on without late, lost and reordered packets; slow links have little room instead: {reason}"
+        );
+    }
+    network
+}
+
+/// Draws whether coordinators and clients speak TLS. The faults of a seed are the same in both cases, beside those of TLS.
+fn draws_tls(seed: u64, topology: Topology) -> bool {
+    let name = topology.name().bytes().map(u64::from).sum::<u64>();
+    StdRng::seed_from_u64(seed ^ (name << 32)).random_bool(0.5)
+}
+
 /// Has every panic of this program break the run off: its fixtures panic if they can't do their work.
 fn break_off_at_panics(record: &Arc<Record>) {
     let record = Arc::clone(record);
@@ -190,7 +227,7 @@ async fn guard(
     time: Duration,
     seed: u64,
     topology: Topology,
-    settings: (Planted, Option<Network>),
+    settings: Settings,
     record: &Arc<Record>,
 ) -> Vec<String> {
     let run = run_for(time, seed, topology, settings, Arc::clone(record));
@@ -223,16 +260,22 @@ async fn run_for(
     time: Duration,
     seed: u64,
     topology: Topology,
-    (planted, network): (Planted, Option<Network>),
+    settings: Settings,
     record: Arc<Record>,
 ) -> Vec<String> {
     let record = &record;
+    let Settings {
+        planted,
+        network,
+        credentials,
+    } = settings;
     let mut random = StdRng::seed_from_u64(seed);
     let registers = Registers::start(hub(network.as_ref()), Arc::clone(record)).await;
     let mut store = Store::start(topology, network.as_ref()).await;
     let mut coordinators = Coordinators::start(
         &mut store,
         network.as_ref(),
+        credentials.clone(),
         planted.in_coordinators,
         Arc::clone(record),
     )
@@ -266,7 +309,10 @@ async fn run_for(
     let mut failures = clients.finish().await;
     let keys = store.left(&coordinators).await;
     record.line("left", json!({"keys": keys}));
-    drop(watching);
+    let ended = watching.into_iter().flat_map(|mut watching| {
+        std::iter::from_fn(move || watching.try_join_next()).collect::<Vec<_>>()
+    });
+    failures.extend(ended.map(|ended| ended.expect("a watcher does not panic")));
     let panics = coordinators.finish();
     if panics > 0 {
         failures.push(format!(

@@ -31,6 +31,10 @@ pub(crate) struct Effects {
     pub(crate) resets: Vec<String>,
     pub(crate) stops: Vec<String>,
     pub(crate) disturbs: Vec<String>,
+    /// Holds end although their holders may believe in them for a moment.
+    pub(crate) forces: bool,
+    /// Clients whose rights end.
+    pub(crate) revokes: Vec<String>,
 }
 
 impl Effects {
@@ -42,7 +46,24 @@ impl Effects {
         }
     }
 
-    /// Does the same, and ends leases in the store before their time.
+    /// Does the same, and takes locks from their holders.
+    pub(crate) fn forcing() -> Self {
+        Self {
+            forces: true,
+            ..Self::on_all()
+        }
+    }
+
+    /// Ends the rights of a client.
+    pub(crate) fn revoking(client: String) -> Self {
+        Self {
+            disturbs: vec![client.clone()],
+            revokes: vec![client],
+            ..Self::default()
+        }
+    }
+
+    /// Disturbs all who wait, and ends leases in the store before their time.
     pub(crate) fn cutting_leases() -> Self {
         Self {
             cuts_leases: true,
@@ -106,9 +127,11 @@ impl Record {
             "target": target,
             "loses_data": effects.loses_data,
             "cuts_leases": effects.cuts_leases,
+            "forces": effects.forces,
             "resets": effects.resets,
             "stops": effects.stops,
             "disturbs": effects.disturbs,
+            "revokes": effects.revokes,
         });
         self.line("fault_began", fields);
         fault

@@ -7,7 +7,6 @@ use std::{
 };
 
 use anyhow::bail;
-use leasehold_client::Admin;
 use leasehold_tests::{
     Cluster, FaultProxy, Host, Masters, Network, RedisServer, Sentinels, WallClock, audit,
     cluster::SLOTS, redis_server::RedisOptions, wait,
@@ -309,8 +308,7 @@ impl Store {
     async fn look(&self, coordinators: &Coordinators) -> BTreeSet<String> {
         let mut left = BTreeSet::new();
         for endpoint in coordinators.endpoints() {
-            let admin = Admin::connect(&*endpoint);
-            match admin.expect("a URL").list_locks("").await {
+            match coordinators.admin(&endpoint).list_locks("").await {
                 Ok(locks) => {
                     left.extend(locks.iter().map(|lock| format!("{} (listed)", lock.name)))
                 }

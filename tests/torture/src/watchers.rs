@@ -2,28 +2,30 @@
 
 use std::sync::Arc;
 
-use leasehold_client::{Admin, LockEventKind, LockWatchEvent, LockWatcher};
+use leasehold_client::{LockEventKind, LockWatchEvent, LockWatcher};
 use leasehold_torture::history::History;
 use serde_json::json;
 use tokio::task::JoinSet;
 
 use crate::{coordinators::Coordinators, record::Record};
 
-/// Starts the watchers. They end when the returned set is dropped.
-pub(crate) fn start(coordinators: &Coordinators, record: &Arc<Record>) -> JoinSet<()> {
+/// Starts the watchers. They end when the returned set is dropped; one that ends before returns why.
+pub(crate) fn start(coordinators: &Coordinators, record: &Arc<Record>) -> JoinSet<String> {
     let mut running = JoinSet::new();
     for (number, endpoint) in coordinators.endpoints().iter().enumerate() {
         let name = format!("watcher-{number}");
         let history = History::create(&record.path(&name));
-        let admin = Admin::connect(&**endpoint).expect("a URL");
-        let watcher = admin.watch_locks("torture/");
+        let watcher = coordinators.admin(endpoint).watch_locks("torture/");
         running.spawn(watch(name, watcher, history));
     }
     running
 }
 
-async fn watch(name: String, mut watcher: LockWatcher, history: History) {
-    while let Some(item) = watcher.next().await {
+async fn watch(name: String, mut watcher: LockWatcher, history: History) -> String {
+    loop {
+        let Some(item) = watcher.next().await else {
+            return format!("{name} ended");
+        };
         match item {
             Ok(LockWatchEvent::Ready) => history.line("watch_ready", json!({"watcher": name})),
             Ok(LockWatchEvent::Gap(_)) => history.line("watch_gap", json!({"watcher": name})),
@@ -51,8 +53,7 @@ async fn watch(name: String, mut watcher: LockWatcher, history: History) {
             // It ends for good only if it is refused.
             Err(error) => {
                 history.line("watch_gap", json!({"watcher": name}));
-                eprintln!("torture: {name} ended: {error}");
-                return;
+                return format!("{name} was refused: {error}");
             }
         }
     }

@@ -3,7 +3,7 @@
 use std::{
     io::Read,
     net::SocketAddr,
-    path::Path,
+    path::{Path, PathBuf},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -32,7 +32,7 @@ use crate::{
 /// A deadline that moved by less is not recorded.
 const MOVED: u64 = 10_000;
 
-/// Arguments of a client process: `NAME ENDPOINTS REGISTERS HISTORY SEED TTL_MS GRACE_MS TASKS STORE`.
+/// Arguments of a client process: `NAME ENDPOINTS REGISTERS HISTORY SEED TTL_MS GRACE_MS TASKS STORE [CREDENTIALS]`.
 #[derive(Debug)]
 pub struct Arguments {
     /// Addresses of the coordinators, or of the store, separated by commas.
@@ -47,6 +47,8 @@ pub struct Arguments {
     pub tasks: u32,
     /// Topology of the store.
     pub store: String,
+    /// Folder with its [credentials](crate::shown), if the coordinators ask for any.
+    pub credentials: Option<PathBuf>,
     /// History and registers.
     pub worker: Worker,
 }
@@ -69,9 +71,12 @@ impl Arguments {
             grace,
             tasks,
             store,
+            credentials @ ..,
         ] = &arguments[..]
         else {
-            bail!("usage: NAME ENDPOINTS REGISTERS HISTORY SEED TTL_MS GRACE_MS TASKS STORE");
+            bail!(
+                "usage: NAME ENDPOINTS REGISTERS HISTORY SEED TTL_MS GRACE_MS TASKS STORE [CREDENTIALS]"
+            );
         };
         let millis = |text: &str| anyhow::Ok(Duration::from_millis(text.parse()?));
         let path = Path::new(history);
@@ -83,6 +88,7 @@ impl Arguments {
             grace: millis(grace)?,
             tasks: tasks.parse().context("TASKS is a number")?,
             store: store.clone(),
+            credentials: credentials.first().map(PathBuf::from),
             worker: Worker {
                 name: name.clone(),
                 history: History::create(path),

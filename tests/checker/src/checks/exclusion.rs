@@ -1,6 +1,6 @@
 //! Overlaps of holds, and limits of semaphores.
 
-use super::{Kind, Limits, Verdict, Violation, seconds};
+use super::{Kind, Limits, Verdict, Violation, faults_in, seconds};
 use crate::{
     history::Mode,
     story::{Acquire, Fault, Hold, Span, Story},
@@ -135,10 +135,24 @@ fn excuse<'a>(
             && granted(younger) >= fault.span.begin
             && older.part.end >= fault.span.begin
             && common.end <= fault.span.end.saturating_add(limits.moment);
+        // Whom the message does not reach believes in its hold until the deadline.
+        let is_reached = || {
+            let mut others = faults_in(story, common, limits.moment);
+            !others.any(|other| {
+                let lists = [&other.disturbs, &other.stops];
+                let client = &older.acquire.client;
+                other.number != fault.number && lists.iter().any(|list| Fault::names(list, client))
+            })
+        };
+        let forced = fault.forces
+            && granted(older) <= fault.span.end
+            && granted(younger) >= fault.span.begin
+            && common.begin <= fault.span.end
+            && (common.end - common.begin <= limits.moment || !is_reached());
         let reset = Fault::names(&fault.resets, &older.acquire.client)
             && common.end - common.begin <= limits.moment
             && common.begin >= fault.span.begin
             && common.begin <= fault.span.end.saturating_add(limits.moment);
-        lost || reset
+        lost || forced || reset
     })
 }

@@ -3,6 +3,7 @@
 mod exclusion;
 mod order;
 mod registers;
+mod rights;
 mod time;
 mod tokens;
 mod watchers;
@@ -20,6 +21,8 @@ pub struct Limits {
     pub moment: u64,
     /// A fault disturbs those who wait for so long after its end: a place whose coordinator died is kept for ten seconds.
     pub settle: u64,
+    /// The longest time after the end of rights for which what was held before may be held, and an acquire be granted.
+    pub noticed: u64,
 }
 
 impl Default for Limits {
@@ -29,6 +32,7 @@ impl Default for Limits {
             told: 500_000,
             moment: 1_000_000,
             settle: 12_000_000,
+            noticed: 6_000_000,
         }
     }
 }
@@ -56,6 +60,10 @@ pub enum Kind {
     Overtaken,
     /// A loss was told after the deadline, or a hold was released after it without one.
     ToldLate,
+    /// Something was held or granted although the rights to it had ended.
+    WithoutRights,
+    /// A hold was lost, or an acquire failed, and no fault explains that.
+    Unexplained,
     /// A watcher saw events in an order in which they can't have happened.
     Disordered,
     /// A watcher missed an event that another one saw, and was not told of a gap.
@@ -98,6 +106,7 @@ pub fn check(story: &Story, limits: Limits) -> Verdict {
     }
     registers::check(story, &mut verdict);
     time::check(story, limits, &mut verdict);
+    rights::check(story, limits, &mut verdict);
     watchers::check(story, limits, &mut verdict);
     ended(story, &mut verdict);
     left(story, &mut verdict);

@@ -1,6 +1,6 @@
 //! Client of the torture run: takes locks in several tasks, writes to their registers, and records what it believes.
 //!
-//! `torture-client NAME ENDPOINTS REGISTERS HISTORY SEED TTL_MS GRACE_MS TASKS STORE`. It ends each task's cycle and then itself when its
+//! `torture-client NAME ENDPOINTS REGISTERS HISTORY SEED TTL_MS GRACE_MS TASKS STORE [CREDENTIALS]`. It ends each task's cycle and then itself when its
 //! standard input ends. A task writes to the register of a lock without a look at its guard: fencing has to stop what comes late.
 
 use std::{sync::Arc, time::Duration};
@@ -10,6 +10,7 @@ use leasehold_client::{AcquireError, Client, LockGuard, LockState, SemaphorePerm
 use leasehold_torture::{
     history::now,
     locks::{Cycle, LIMIT, Mode},
+    shown,
     worker::{Arguments, Ask, Registers, Worker, after},
 };
 use rand::{Rng, SeedableRng, rngs::StdRng};
@@ -40,7 +41,11 @@ async fn main() -> anyhow::Result<()> {
     let arguments = Arguments::read()?;
     let worker = arguments.worker;
     let mut random = StdRng::seed_from_u64(arguments.seed);
-    let builder = Client::builder()
+    let mut builder = Client::builder();
+    if let Some(folder) = &arguments.credentials {
+        builder = shown::follow(builder, folder);
+    }
+    let builder = builder
         .client_name(worker.name.clone())
         .ttl(arguments.ttl)
         .disconnect_grace(arguments.grace);

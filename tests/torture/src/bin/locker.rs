@@ -98,10 +98,7 @@ async fn run(
         registers.write(worker, cycle, token).await;
         sleep(left(end.min(until)).min(LOOK)).await;
     }
-    if now() >= until {
-        held.lost("its time is over");
-        return;
-    }
+    // It renews nothing: what it holds ends with its time at the latest.
     held.releasing();
     if let Ok(was_held) = store.release(&key, value).await {
         held.released(was_held);

@@ -1,9 +1,9 @@
 //! Client of the torture run on the generated stubs alone: each task speaks a session of its own, as docs/clients.md tells.
 //!
-//! `torture-stub NAME ENDPOINTS REGISTERS HISTORY SEED TTL_MS GRACE_MS TASKS STORE`. It sends heartbeats, reckons deadlines from the time
+//! `torture-stub NAME ENDPOINTS REGISTERS HISTORY SEED TTL_MS GRACE_MS TASKS STORE [CREDENTIALS]`. It sends heartbeats, reckons deadlines from the time
 //! at which it sent them, and resumes nothing: a stream that ends takes its locks with it.
 
-use std::{sync::Arc, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::{Context, anyhow, bail};
 use leasehold_proto::v1::{
@@ -14,6 +14,7 @@ use leasehold_proto::v1::{
 use leasehold_torture::{
     history::now,
     locks::{Cycle, LIMIT, Mode},
+    shown::{self, Shown},
     worker::{Arguments, Ask, Registers, Worker, after, left, run_tasks},
 };
 use rand::{Rng, rngs::StdRng};
@@ -22,10 +23,12 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Streaming, transport::Endpoint};
+use tonic::Streaming;
 
 /// Longest time between two writes to a register.
 const LOOK: Duration = Duration::from_millis(40);
+/// Longest time between two looks at the files with the credentials.
+const LOOK_AT_FILES: Duration = Duration::from_millis(500);
 /// Pause after an error.
 const PAUSE: Duration = Duration::from_millis(200);
 /// Longest time for an answer that should come at once.
@@ -48,7 +51,7 @@ async fn live(arguments: Arc<Arguments>, mut random: StdRng) {
             sleep(PAUSE).await;
             continue;
         };
-        while !worker.stop.is_cancelled() && !session.draining {
+        while !worker.stop.is_cancelled() && !session.draining && !session.is_outdated() {
             let cycle = Cycle::draw(&mut random, arguments.store == "quorum");
             let lived = session.cycle(worker, &cycle, &registers).await;
             if lived.is_err() || session.idle(cycle.pause).await.is_err() {
@@ -76,6 +79,8 @@ struct Session {
     /// Deadline of all that is held, by the newest heartbeat that was answered.
     until: u64,
     draining: bool,
+    /// Its credentials, and the folder that may have newer ones.
+    shown: Option<(PathBuf, Shown)>,
 }
 
 /// What came of a wait.
@@ -87,11 +92,15 @@ enum Event {
 
 impl Session {
     async fn open(endpoint: &str, arguments: &Arguments) -> anyhow::Result<Self> {
-        let channel = Endpoint::from_shared(endpoint.to_owned())?
-            .connect_timeout(ANSWER)
-            .tcp_nodelay(true)
-            .connect()
-            .await?;
+        let shown = match &arguments.credentials {
+            Some(folder) => Some((folder.clone(), Shown::read(folder)?)),
+            None => None,
+        };
+        let endpoint = match &shown {
+            Some((_, shown)) => shown.dial(endpoint)?,
+            None => shown::dial(endpoint)?,
+        };
+        let channel = endpoint.connect().await?;
         let (requests, outgoing) = mpsc::channel(64);
         let open = SessionOpen {
             client_name: arguments.worker.name.clone(),
@@ -100,8 +109,13 @@ impl Session {
         };
         let sent = now();
         requests.send(request(1, Request::Open(open))).await?;
+        let outgoing = ReceiverStream::new(outgoing);
+        let outgoing = match &shown {
+            Some((_, shown)) => shown.authorize(outgoing)?,
+            None => tonic::Request::new(outgoing),
+        };
         let mut responses = LockServiceClient::new(channel)
-            .session(ReceiverStream::new(outgoing))
+            .session(outgoing)
             .await?
             .into_inner();
         let first = responses.message().await?.context("the stream ended")?;
@@ -125,6 +139,7 @@ impl Session {
             heard: Instant::now(),
             until: 0,
             draining: false,
+            shown,
         })
     }
 
@@ -174,7 +189,16 @@ impl Session {
         };
         let id = self.send(Request::Acquire(acquire))?;
         let give_up = cycle.give_up.map(|time| after(now(), time));
-        match self.until_answer(id, give_up.unwrap_or(u64::MAX)).await? {
+        let give_up = give_up.unwrap_or(u64::MAX);
+        // It gives up a wait, too, to show newer credentials.
+        let event = loop {
+            let look = give_up.min(after(now(), LOOK_AT_FILES));
+            match self.until_answer(id, look).await? {
+                Event::Time if now() < give_up && !self.is_outdated() => {}
+                event => break event,
+            }
+        };
+        match event {
             Event::Answer(Response::Granted(granted)) => Ok(Ok(granted)),
             Event::Answer(Response::NotGranted(refused)) => match refused.outcome() {
                 AcquireOutcome::Busy => Ok(Err("busy")),
@@ -190,6 +214,14 @@ impl Session {
                 Ok(Err("cancelled"))
             }
         }
+    }
+
+    /// Returns whether there are newer credentials than the session's.
+    fn is_outdated(&self) -> bool {
+        self.shown.as_ref().is_some_and(|(folder, shown)| {
+            let newest = Shown::read(folder);
+            newest.is_ok_and(|newest| newest != *shown)
+        })
     }
 
     /// Gives up an acquire, and releases what may be granted in the same moment.

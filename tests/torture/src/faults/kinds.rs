@@ -1,6 +1,6 @@
 //! Kinds of faults of coordinators and the store, and what each may do.
 
-use crate::{record::Effects, store::Store};
+use crate::{credentials::Rotation, record::Effects, store::Store};
 
 /// Fault of a coordinator, a server or the network between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,8 +35,19 @@ pub(super) enum Fault {
     SlowDisk,
     Eviction,
     LaggingFailOver,
+    Rotate(Rotation),
+    TakePermission,
+    TakeIdentity,
 }
 
+const CREDENTIALS: [Fault; 6] = [
+    Fault::Rotate(Rotation::Certificates),
+    Fault::Rotate(Rotation::ServerAuthority),
+    Fault::Rotate(Rotation::ClientAuthority),
+    Fault::Rotate(Rotation::Tokens),
+    Fault::TakePermission,
+    Fault::TakeIdentity,
+];
 const COORDINATORS: [Fault; 4] = [
     Fault::KillCoordinator,
     Fault::StopCoordinator,
@@ -69,7 +80,7 @@ const FAIL_OVERS: [Fault; 4] = [
 
 impl Fault {
     /// Returns those that a store can have.
-    pub(super) fn of(store: &Store) -> Vec<Self> {
+    pub(super) fn of(store: &Store, tls: bool) -> Vec<Self> {
         let mut all = COORDINATORS.to_vec();
         let further: &[&[Self]] = match store {
             Store::Memory => &[],
@@ -99,6 +110,9 @@ impl Fault {
             _ if store.clocks().is_empty() => {}
             Store::Quorum(..) => all.extend([Self::ClockAhead, Self::ClockBehind]),
             _ => all.extend([Self::ClockAhead, Self::ClockBehind, Self::SlowDisk]),
+        }
+        if tls {
+            all.extend(CREDENTIALS);
         }
         all
     }
@@ -135,6 +149,12 @@ impl Fault {
             Self::SlowDisk => "slow disk",
             Self::Eviction => "full memory with eviction",
             Self::LaggingFailOver => "fail-over to a replica that lagged",
+            Self::Rotate(Rotation::Certificates) => "certificates changed",
+            Self::Rotate(Rotation::ServerAuthority) => "authority of coordinators changed",
+            Self::Rotate(Rotation::ClientAuthority) => "authority of clients changed",
+            Self::Rotate(Rotation::Tokens) => "tokens changed",
+            Self::TakePermission => "permission taken away",
+            Self::TakeIdentity => "identity taken away",
         }
     }
 
@@ -145,6 +165,8 @@ impl Fault {
             (true, ..) => Effects::losing_data(),
             // One clock of a quorum is a master less, and nothing more.
             (_, true, Store::Single(..)) => Effects::cutting_leases(),
+            // Nobody may notice.
+            _ if matches!(self, Self::Rotate(_)) => Effects::default(),
             _ => Effects::on_all(),
         }
     }

@@ -1,7 +1,9 @@
 //! Faults, drawn from the seed alone: one sequence against clients and their connections, one against coordinators and the store.
 
 pub(crate) mod clients;
+mod credentials;
 mod kinds;
+mod operators;
 mod redis;
 pub(crate) mod servers;
 

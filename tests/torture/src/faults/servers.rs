@@ -14,7 +14,7 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use super::{kinds::Fault, millis, redis};
+use super::{credentials, kinds::Fault, millis, operators, redis};
 use crate::{
     TTL,
     coordinators::Coordinators,
@@ -38,11 +38,18 @@ pub(crate) async fn run(
     mut random: StdRng,
     end: Instant,
 ) {
-    let faults = Fault::of(store);
+    let faults = Fault::of(store, coordinators.credentials().is_some());
     let mut calm = CALM;
+    // Apart, so that each seed draws the same faults with and without what is done in a calm.
+    let mut calm_random = random.clone();
     let mut left = 0;
     while Instant::now() + calm < end {
         sleep(calm).await;
+        if left == 0 {
+            // Whatever disturbed anybody is over: what is lost now is lost by this.
+            credentials::rotate_any(coordinators, record, &mut calm_random).await;
+            operators::force(coordinators, record, &mut calm_random).await;
+        }
         left = if left == 0 { BURST } else { left - 1 };
         let fault = faults[random.random_range(0..faults.len())];
         let drawn = Drawn {
@@ -59,16 +66,19 @@ pub(crate) async fn run(
 }
 
 /// A fault with all that is left to chance.
-struct Drawn {
-    fault: Fault,
+pub(super) struct Drawn {
+    pub(super) fault: Fault,
     coordinator: usize,
-    /// Chooses a server or a proxy.
-    any: u32,
-    time: Duration,
+    /// Chooses a server, a proxy or a client.
+    pub(super) any: u32,
+    pub(super) time: Duration,
 }
 
 impl Drawn {
     async fn apply(&self, store: &mut Store, coordinators: &mut Coordinators, record: &Record) {
+        if credentials::apply(self, coordinators, record).await {
+            return;
+        }
         let effects = self.fault.effects(store);
         let target = self.target(store);
         let masters = block_in_place(|| store.masters());
