@@ -134,6 +134,8 @@ pub enum Record {
         #[serde(default)]
         resets: Vec<String>,
         #[serde(default)]
+        disconnects: Vec<String>,
+        #[serde(default)]
         stops: Vec<String>,
         #[serde(default)]
         disturbs: Vec<String>,

@@ -192,6 +192,8 @@ pub struct Fault {
     pub forces: bool,
     /// Clients whose connections may be reset in the middle.
     pub resets: Vec<String>,
+    /// Clients whose connections are gone for as long as the fault lasts.
+    pub disconnects: Vec<String>,
     /// Clients whose processes stand still.
     pub stops: Vec<String>,
     /// Clients whose waiting may lose its place or its time, and who may lose what they hold.
@@ -216,6 +218,7 @@ impl Fault {
             cuts_leases: false,
             forces: false,
             resets: Vec::new(),
+            disconnects: Vec::new(),
             stops: vec![concerned.to_owned()],
             disturbs: vec![concerned.to_owned()],
             revokes: Vec::new(),
@@ -447,6 +450,7 @@ impl Teller {
                 cuts_leases,
                 forces,
                 resets,
+                disconnects,
                 stops,
                 disturbs,
                 revokes,
@@ -465,6 +469,7 @@ impl Teller {
                     cuts_leases,
                     forces,
                     resets,
+                    disconnects,
                     stops,
                     disturbs,
                     revokes,

@@ -686,3 +686,25 @@ fn a_holder_that_an_operator_deposed_is_told_within_a_moment() {
         history.finds(expected);
     }
 }
+
+#[test]
+fn a_hold_that_outlasts_the_clients_connections_is_found() {
+    for (released, also, expected) in [
+        (2900, None, &[][..]),
+        (3500, None, &[Kind::Disconnected]),
+        (3500, Some("*"), &[]),
+        (3500, Some("b"), &[Kind::Disconnected]),
+    ] {
+        let mut history = History::default();
+        history.fault(
+            2000,
+            6000,
+            &json!({"disconnects": ["a"], "disturbs": ["a"]}),
+        );
+        history.cycle(1000, released, "a", 1, "x", 1);
+        if let Some(clients) = also {
+            history.fault(3000, 3200, &json!({"disturbs": [clients]}));
+        }
+        history.finds(expected);
+    }
+}

@@ -29,6 +29,8 @@ pub(crate) struct Effects {
     pub(crate) loses_data: bool,
     pub(crate) cuts_leases: bool,
     pub(crate) resets: Vec<String>,
+    /// Clients whose connections are gone for as long as the fault lasts.
+    pub(crate) disconnects: Vec<String>,
     pub(crate) stops: Vec<String>,
     pub(crate) disturbs: Vec<String>,
     /// Holds end although their holders may believe in them for a moment.
@@ -129,6 +131,7 @@ impl Record {
             "cuts_leases": effects.cuts_leases,
             "forces": effects.forces,
             "resets": effects.resets,
+            "disconnects": effects.disconnects,
             "stops": effects.stops,
             "disturbs": effects.disturbs,
             "revokes": effects.revokes,

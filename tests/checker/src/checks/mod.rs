@@ -62,6 +62,8 @@ pub enum Kind {
     ToldLate,
     /// Something was held or granted although the rights to it had ended.
     WithoutRights,
+    /// Something was held although the client's connections had ended.
+    Disconnected,
     /// A hold was lost, or an acquire failed, and no fault explains that.
     Unexplained,
     /// A watcher saw events in an order in which they can't have happened.

@@ -1,4 +1,4 @@
-//! Ends of rights, and losses that nothing explains.
+//! Ends of rights and of connections, and losses that nothing explains.
 
 use super::{Kind, Limits, Verdict, Violation, faults_in, seconds};
 use crate::{
@@ -6,24 +6,33 @@ use crate::{
     story::{Acquire, End, Fault, HoldEnd, Span, Story},
 };
 
-/// Demands that clients hold nothing, and are granted nothing, once their rights have ended and a moment has passed, and that nobody
-/// loses a hold or fails to acquire whom no fault disturbed.
+/// Demands that clients hold nothing, and are granted nothing, once their rights or all their connections have ended and a moment has
+/// passed, and that nobody loses a hold or fails to acquire whom no fault disturbed.
 pub(super) fn check(story: &Story, limits: Limits, verdict: &mut Verdict) {
     for acquire in &story.acquires {
         for fault in &story.faults {
-            if let Some(span) = without_rights(acquire, fault, limits) {
-                let sentence = format!(
-                    "{} (acquire {}) held {:?} at {}, although its rights had ended at {} by fault {} ({})",
-                    acquire.client,
-                    acquire.ask,
-                    acquire.lock,
-                    seconds(span.begin),
-                    seconds(fault.span.begin),
-                    fault.number,
-                    fault.what
-                );
-                report(Kind::WithoutRights, sentence, acquire, span, verdict);
-            }
+            let is = |list| Fault::names(list, &acquire.client);
+            let (kind, what, notice) = if is(&fault.revokes) {
+                (Kind::WithoutRights, "rights", limits.noticed)
+            } else if is(&fault.disconnects) && !keeps_its_guards(story, acquire, fault, limits) {
+                (Kind::Disconnected, "connections", limits.moment)
+            } else {
+                continue;
+            };
+            let Some(span) = held_after(acquire, fault, notice) else {
+                continue;
+            };
+            let sentence = format!(
+                "{} (acquire {}) held {:?} at {}, although its {what} had ended at {} by fault {} ({})",
+                acquire.client,
+                acquire.ask,
+                acquire.lock,
+                seconds(span.begin),
+                seconds(fault.span.begin),
+                fault.number,
+                fault.what
+            );
+            report(kind, sentence, acquire, span, verdict);
         }
         let (at, what) = match (&acquire.end, &acquire.hold) {
             (_, Some(hold)) => match &hold.end {
@@ -52,13 +61,21 @@ pub(super) fn check(story: &Story, limits: Limits, verdict: &mut Verdict) {
     }
 }
 
-/// Returns a time in which the client held the lock by no right.
-fn without_rights(acquire: &Acquire, fault: &Fault, limits: Limits) -> Option<Span> {
-    if !Fault::names(&fault.revokes, &acquire.client) {
-        return None;
-    }
+/// Returns whether guards may outlast the connections: a coordinator that stops says so first. Nor can a client know of an end
+/// while it stands still.
+fn keeps_its_guards(story: &Story, acquire: &Acquire, fault: &Fault, limits: Limits) -> bool {
+    let mut others = faults_in(story, fault.span, limits.moment);
+    others.any(|other| {
+        let lists = [&other.disturbs, &other.stops];
+        let is = |list: &&Vec<String>| Fault::names(list, &acquire.client);
+        other.number != fault.number && lists.iter().any(is)
+    })
+}
+
+/// Returns a time in which the client held the lock during the fault, though longer after its begin than it may.
+fn held_after(acquire: &Acquire, fault: &Fault, notice: u64) -> Option<Span> {
     let over = Span {
-        begin: fault.span.begin.saturating_add(limits.noticed),
+        begin: fault.span.begin.saturating_add(notice),
         end: fault.span.end,
     };
     let mut parts = acquire.hold.iter().flat_map(|hold| &hold.parts);

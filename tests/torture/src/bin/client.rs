@@ -30,6 +30,8 @@ struct World {
     worker: Worker,
     /// The store is a quorum, where each coordinator has a queue of its own.
     quorum: bool,
+    /// Sessions move to other coordinators at any time, to show newer credentials.
+    moves: bool,
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -64,6 +66,7 @@ async fn main() -> anyhow::Result<()> {
         client,
         worker,
         quorum: arguments.store == "quorum",
+        moves: arguments.credentials.is_some(),
     });
     let mut running = JoinSet::new();
     for _ in 0..arguments.tasks {
@@ -95,7 +98,12 @@ impl World {
     async fn run(&self, cycle: &Cycle, registers: &Registers) {
         let queue = if self.quorum {
             let session = self.client.default_session().info();
-            session.map_or(String::new(), |info| info.coordinator)
+            let coordinator = session.map_or(String::new(), |info| info.coordinator);
+            match self.moves {
+                // It may join another queue meanwhile: it is in line with nobody.
+                true => format!("{coordinator} {}", now()),
+                false => coordinator,
+            }
         } else {
             String::new()
         };

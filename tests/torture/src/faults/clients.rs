@@ -60,9 +60,13 @@ impl Fault {
         }
     }
 
-    /// Returns what it may do to the client.
-    fn effects(self, client: &str) -> Effects {
+    /// Returns what it may do to the client, if that is one of coordinators.
+    fn effects(self, client: &str, of_coordinators: bool) -> Effects {
         let client = vec![client.to_owned()];
+        let disconnects = match self {
+            Self::Refuse if of_coordinators => client.clone(),
+            _ => Vec::new(),
+        };
         let resets = match self {
             Self::Kill | Self::Stop | Self::Slow | Self::Stall | Self::Partition(_) => Vec::new(),
             Self::Cut | Self::OneWay(_) | Self::Refuse => client.clone(),
@@ -73,6 +77,7 @@ impl Fault {
         };
         Effects {
             resets,
+            disconnects,
             stops,
             disturbs: client,
             ..Effects::default()
@@ -93,7 +98,9 @@ pub(crate) async fn run(clients: &mut Clients, record: &Record, mut random: StdR
             Cut::Rst
         };
         let name = clients.seats[number].name.clone();
-        let begun = record.begin(fault.name(), &name, &fault.effects(&name));
+        let of_coordinators = !clients.seats[number].proxies.is_empty();
+        let effects = fault.effects(&name, of_coordinators);
+        let begun = record.begin(fault.name(), &name, &effects);
         match fault {
             Fault::Kill => {
                 clients.kill(number);
