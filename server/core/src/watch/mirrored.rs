@@ -323,6 +323,8 @@ impl Mirrored {
         self.permits_taken = view.permits_taken;
         self.token = view.token;
         self.look_at_foreign(foreign, heard, events);
+        // The view has those first that expire first. Grants are reported in their own order, that of the tokens.
+        seen.sort_unstable_by_key(|hold| hold.token);
         for hold in seen {
             let before = self.holds.get(&hold.token).map(|held| held.is_over);
             self.put(hold.clone(), heard);

@@ -255,6 +255,27 @@ proptest! {
         }
     }
 
+    /// Grants that a look finds are told in the order in which they were made.
+    #[test]
+    fn a_look_tells_grants_in_order(steps in steps(80)) {
+        let mut watched = Watched::new();
+        for step in &steps {
+            watched.step(step);
+        }
+        for number in 0..NAMES {
+            // A watcher that has heard nothing before.
+            watched.mirror = Mirror::default();
+            watched.events.clear();
+            watched.look(&name_of(number));
+            let granted = watched.events.iter().filter(|event| event.kind == EventKind::Granted);
+            let holders = granted.filter_map(|event| match &event.holder {
+                Some(HolderView::Ours(hold)) => Some(hold.token),
+                _ => None,
+            });
+            prop_assert!(holders.is_sorted());
+        }
+    }
+
     /// Watching changes nothing.
     #[test]
     fn the_same_happens_unwatched(steps in steps(80)) {
