@@ -180,8 +180,10 @@ pub enum Outcome {
     Busy,
     /// The client gave up.
     Cancelled,
-    /// An error.
+    /// An error, for example because the store was out of reach.
     Failed,
+    /// The coordinator refused it for the client's credentials or permissions.
+    Refused,
 }
 
 /// Failure to read a history.

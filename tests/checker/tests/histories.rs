@@ -615,9 +615,9 @@ fn who_gets_no_processor_may_tell_late() {
 }
 
 #[test]
-fn a_loss_or_a_failure_without_a_fault_that_disturbed_the_client_is_found() {
-    let failed =
-        |client: &str, ask: u64| json!({"client": client, "ask": ask, "outcome": "failed"});
+fn a_loss_or_a_refusal_without_a_fault_that_disturbed_the_client_is_found() {
+    let refused =
+        |client: &str, ask: u64| json!({"client": client, "ask": ask, "outcome": "refused"});
     for (effects, expected) in [
         (json!({"disturbs": ["a"]}), &[][..]),
         (json!({"disturbs": ["*"]}), &[]),
@@ -634,14 +634,14 @@ fn a_loss_or_a_failure_without_a_fault_that_disturbed_the_client_is_found() {
         history.granted(11, "a", 1, 1);
         history.lost(2000, "a", 1);
         history.asked(2100, "a", 2, "x", "exclusive");
-        history.line(2200, "ended", failed("a", 2));
+        history.line(2200, "ended", refused("a", 2));
         history.finds(expected);
     }
     // The fault was over for long.
     let mut history = History::default();
     history.fault(10, 20, &json!({"disturbs": ["*"]}));
     history.asked(14_000, "a", 1, "x", "exclusive");
-    history.line(14_100, "ended", failed("a", 1));
+    history.line(14_100, "ended", refused("a", 1));
     history.finds(&[Kind::Unexplained]);
 }
 

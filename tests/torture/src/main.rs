@@ -106,7 +106,9 @@ fn main() -> anyhow::Result<ExitCode> {
     let arguments = arguments()?;
     let network = arguments.network.then(hosts::enter);
     if let Some(Err(reason)) = &network {
-        eprintln!("torture: goes on without network namespaces: {reason}");
+        eprintln!(
+            "torture: goes on without network namespaces, and so without partitions, lost packets and slow links: {reason}"
+        );
     }
     let (seed, topology) = (arguments.seed, arguments.topology);
     let tls = arguments.tls.unwrap_or_else(|| draws_tls(seed, topology));

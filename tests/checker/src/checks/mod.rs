@@ -64,7 +64,7 @@ pub enum Kind {
     WithoutRights,
     /// Something was held although the client's connections had ended.
     Disconnected,
-    /// A hold was lost, or an acquire failed, and no fault explains that.
+    /// A hold was lost, or the client's credentials were refused, and no fault explains that.
     Unexplained,
     /// A watcher saw events in an order in which they can't have happened.
     Disordered,

@@ -7,7 +7,7 @@ use crate::{
 };
 
 /// Demands that clients hold nothing, and are granted nothing, once their rights or all their connections have ended and a moment has
-/// passed, and that nobody loses a hold or fails to acquire whom no fault disturbed.
+/// passed, and that nobody loses a hold, or is refused, whom no fault disturbed.
 pub(super) fn check(story: &Story, limits: Limits, verdict: &mut Verdict) {
     for acquire in &story.acquires {
         for fault in &story.faults {
@@ -39,8 +39,8 @@ pub(super) fn check(story: &Story, limits: Limits, verdict: &mut Verdict) {
                 HoldEnd::Lost(at, why) => (*at, format!("lost {:?}: {why}", acquire.lock)),
                 _ => continue,
             },
-            (End::Refused(at, Outcome::Failed), None) => {
-                (*at, format!("failed to acquire {:?}", acquire.lock))
+            (End::Refused(at, Outcome::Refused), None) => {
+                (*at, format!("was refused {:?}", acquire.lock))
             }
             _ => continue,
         };

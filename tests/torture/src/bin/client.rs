@@ -113,6 +113,13 @@ impl World {
             Ok(Ok(guard)) => self.hold(ask, cycle, guard, registers).await,
             Ok(Err(AcquireError::TimedOut { .. })) => ask.ended("timed_out", ""),
             Ok(Err(AcquireError::Busy { .. })) => ask.ended("busy", ""),
+            Ok(Err(
+                error @ (AcquireError::Unauthenticated { .. }
+                | AcquireError::PermissionDenied { .. }),
+            )) => {
+                ask.ended("refused", &error.to_string());
+                sleep(PAUSE).await;
+            }
             Ok(Err(error)) => {
                 ask.ended("failed", &format!("{:#}", anyhow::Error::new(error)));
                 sleep(PAUSE).await;

@@ -23,7 +23,7 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::Streaming;
+use tonic::{Code, Status, Streaming};
 
 /// Longest time between two writes to a register.
 const LOOK: Duration = Duration::from_millis(40);
@@ -156,12 +156,15 @@ impl Session {
             Ok(Err(outcome)) => {
                 ask.ended(outcome, "");
                 return match outcome {
-                    "failed" => self.idle(PAUSE).await,
+                    "failed" | "refused" => self.idle(PAUSE).await,
                     _ => Ok(()),
                 };
             }
             Err(error) => {
-                ask.ended("failed", &format!("{error:#}"));
+                let status = error.downcast_ref::<Status>();
+                let is_refused = status.is_some_and(|status| is_refusal(status.code()));
+                let outcome = if is_refused { "refused" } else { "failed" };
+                ask.ended(outcome, &format!("{error:#}"));
                 return Err(error);
             }
         };
@@ -205,6 +208,9 @@ impl Session {
                 AcquireOutcome::TimedOut => Ok(Err("timed_out")),
                 other => bail!("{other:?}"),
             },
+            Event::Answer(Response::Error(failure)) if is_refusal(failure.code.into()) => {
+                Ok(Err("refused"))
+            }
             // For example because the store is out of reach. The session goes on.
             Event::Answer(Response::Error(_)) => Ok(Err("failed")),
             Event::Answer(other) => bail!("an acquire was answered with {other:?}"),
@@ -417,6 +423,11 @@ fn request(request_id: u64, request: Request) -> SessionRequest {
         request: Some(request),
         ..SessionRequest::default()
     }
+}
+
+/// Returns whether a coordinator refuses the client's credentials or permissions with this code.
+fn is_refusal(code: Code) -> bool {
+    matches!(code, Code::Unauthenticated | Code::PermissionDenied)
 }
 
 fn span(duration: Option<prost_types::Duration>) -> anyhow::Result<Duration> {
