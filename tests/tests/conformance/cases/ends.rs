@@ -153,7 +153,8 @@ pub(crate) async fn of_a_session_that_is_resuming(site: &Site) {
         };
         let ((new, resumed), answer) = tokio::join!(resume, end(site, 1, &session_id));
         assert!(answer.ended, "{answer:?}");
-        assert!(answer.hold_count <= 1, "{answer:?}");
+        // The former session may not have heard yet that its hold has moved: then both have it.
+        assert!(answer.hold_count <= answer.session_count, "{answer:?}");
         nobody_has(site, &name).await;
         if resumed.refused.is_empty() {
             ends(new).await;
