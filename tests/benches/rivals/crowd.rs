@@ -85,6 +85,7 @@ impl Crowd {
                     sent: VecDeque::from([(0, opened)]),
                     good_until: None,
                     wanted: locks_each,
+                    has_asked: false,
                     number: first + place,
                     locks: Vec::new(),
                     kept: Kept::default(),
@@ -149,6 +150,8 @@ struct Session {
     /// Time until which the client may believe in its holds.
     good_until: Option<Instant>,
     wanted: usize,
+    /// Whether it has begun to acquire: it does not rest then.
+    has_asked: bool,
     number: usize,
     locks: Vec<(GrantedLock, Exclusion)>,
     kept: Kept,
@@ -197,6 +200,7 @@ impl Session {
                         Phase::Live => {}
                         Phase::Acquire => {
                             // It may have rested.
+                            self.has_asked = true;
                             self.heartbeats.reset();
                             self.beat().await?;
                             self.acquire_next(&finished).await?;
@@ -260,7 +264,9 @@ impl Session {
             "a heartbeat was answered with nothing: {ack:?}"
         );
         self.good_until = deadline;
-        if let Some(pause) = ack.next_within {
+        // The answer to the heartbeat before the first acquire allows a rest, which is over when it comes.
+        let pause = ack.next_within.filter(|_| !self.has_asked);
+        if let Some(pause) = pause {
             self.heartbeats.reset_after(pause.try_into()?);
         }
         while self

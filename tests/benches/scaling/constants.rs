@@ -17,6 +17,10 @@ use crate::{
 
 /// Long enough that nothing is renewed meanwhile.
 pub(crate) const QUIET: Duration = Duration::from_secs(300);
+/// Clients that keep a machine busy, though nearly each of their requests is a call of its own.
+const FEW: usize = 4;
+/// Connections of waiters, however many there are: answers of one connection are written together.
+const CONNECTIONS: usize = 10;
 /// File descriptors of a process beside those of its clients.
 const OTHERS: u64 = 200;
 
@@ -121,7 +125,7 @@ pub(crate) async fn held(sizes: &Sizes, into: &mut Constants) -> anyhow::Result<
 /// Measures uncontended acquires with their releases: medians of several runs.
 pub(crate) async fn cycles(sizes: &Sizes, into: &mut Constants) -> anyhow::Result<()> {
     let mut stage = Stage::start(1, sizes).await;
-    into.alone = cycle(&mut stage, 1, 1, sizes).await?;
+    into.few_each = cycle(&mut stage, FEW, 1, sizes).await?;
     into.one_each = cycle(&mut stage, CLIENTS, 1, sizes).await?;
     into.many_each = cycle(&mut stage, CLIENTS, IN_FLIGHT, sizes).await?;
     Ok(())
@@ -140,8 +144,13 @@ pub(crate) async fn cycle(
         let count = run.times.count().max(1) as f64;
         costs.extend(run.spent.map(|spent| each(&spent, count)));
     }
+    Ok(middle(costs))
+}
+
+/// Returns the cost in the middle, by the coordinator's CPU.
+fn middle(mut costs: Vec<Cost>) -> Cost {
     costs.sort_by(|one, other| one.coordinator.total_cmp(&other.coordinator));
-    Ok(costs[costs.len() / 2])
+    costs.get(costs.len() / 2).copied().unwrap_or_default()
 }
 
 /// Measures hand-offs, on one coordinator and between two, and the room that a waiter takes.
@@ -178,13 +187,17 @@ pub(crate) async fn hand_off(
 ) -> anyhow::Result<Cost> {
     let plan = Plan {
         waiters,
-        per_connection: 10,
+        per_connection: waiters.div_ceil(CONNECTIONS),
         hold: Duration::ZERO,
         measured: sizes.cycles,
         waiting: None,
     };
-    let run = handoff::run(stage, &plan).await?;
-    Ok(each(&run.spent, run.gaps.count().max(1) as f64))
+    let mut costs = Vec::new();
+    for _ in 0..sizes.repetitions {
+        let run = handoff::run(stage, &plan).await?;
+        costs.push(each(&run.spent, run.gaps.count().max(1) as f64));
+    }
+    Ok(middle(costs))
 }
 
 /// Measures the record that the name of a released lock leaves.
@@ -208,7 +221,7 @@ pub(crate) async fn traffic(sizes: &Sizes, into: &mut Constants) -> anyhow::Resu
     into.many_each.client_traffic = cycle(&mut stage, CLIENTS, IN_FLIGHT, sizes)
         .await?
         .client_traffic;
-    into.alone.client_traffic = cycle(&mut stage, 1, 1, sizes).await?.client_traffic;
+    into.few_each.client_traffic = into.one_each.client_traffic;
     let hand_off = hand_off(&mut stage, sizes.contenders, sizes).await?;
     into.hand_off.client_traffic = hand_off.client_traffic;
     into.crossing.client_traffic = hand_off.client_traffic;

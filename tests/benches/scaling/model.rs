@@ -23,15 +23,15 @@ pub(crate) struct Cost {
 }
 
 impl Cost {
-    /// Returns what this event costs if it takes so many calls, from its cost with fewer and `alone`, with most.
-    fn with_calls(self, alone: &Self, calls: f64) -> Self {
-        let share = (calls - self.calls) / (alone.calls - self.calls);
+    /// Returns what this event costs if it takes so many calls, from its cost with few of them, and with many.
+    fn with_calls(self, many: &Self, calls: f64) -> Self {
+        let share = (calls - self.calls) / (many.calls - self.calls);
         let between = |few: f64, most: f64| few + share * (most - few);
         Self {
-            coordinator: between(self.coordinator, alone.coordinator),
-            redis: between(self.redis, alone.redis),
-            client_traffic: between(self.client_traffic, alone.client_traffic),
-            redis_traffic: between(self.redis_traffic, alone.redis_traffic),
+            coordinator: between(self.coordinator, many.coordinator),
+            redis: between(self.redis, many.redis),
+            client_traffic: between(self.client_traffic, many.client_traffic),
+            redis_traffic: between(self.redis_traffic, many.redis_traffic),
             calls,
         }
     }
@@ -53,10 +53,10 @@ pub(crate) struct Constants {
     /// A heartbeat of a session that holds locks, and the renewal of one lock by it.
     pub(crate) beat: Cost,
     pub(crate) renewal: Cost,
-    /// An acquire and its release: by one client alone, one at a time of many clients, and many in flight.
-    pub(crate) alone: Cost,
+    /// An acquire and its release: by many clients, one at a time and many in flight, and by few.
     pub(crate) one_each: Cost,
     pub(crate) many_each: Cost,
+    pub(crate) few_each: Cost,
     /// A hand-off with the acquire that follows: on one coordinator, and between two.
     pub(crate) hand_off: Cost,
     pub(crate) crossing: Cost,
@@ -111,7 +111,7 @@ impl Constants {
         };
         let beats = 3.0 / load.ttl.max(1.0);
         let cycle = load.calls.map_or(self.one_each, |calls| {
-            self.one_each.with_calls(&self.alone, calls)
+            self.many_each.with_calls(&self.few_each, calls)
         });
         let rates = [
             (load.resting / REST, rest),

@@ -70,7 +70,7 @@ impl Sizes {
             repetitions: 3,
             warm_up: Duration::from_millis(500),
             settle: Duration::from_secs(4),
-            cycles: Duration::from_secs(3),
+            cycles: Duration::from_secs(2),
             rest: Duration::from_secs(30),
             held: Duration::from_secs(20),
             idle_sessions: 10_000,

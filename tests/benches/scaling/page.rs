@@ -81,7 +81,11 @@ fn constants(constants: &Constants) -> String {
             constants.one_each,
         ),
         ("the same, 16 in flight for each", "c6", constants.many_each),
-        ("the same, one client alone", "c7", constants.alone),
+        (
+            "the same, 4 clients, one at a time each",
+            "c7",
+            constants.few_each,
+        ),
         (
             "hand-off, and the acquire that follows",
             "c8",

@@ -112,7 +112,7 @@ pub(crate) async fn row(bench: &mut Bench) -> anyhow::Result<Row> {
         checks.push(check(
             format!("coordinator's CPU, {way}"),
             |idle| idle.spent.coordinator_share(),
-            10.0,
+            2.0,
             " % of a core",
         ));
         let Ok(idle) = idle else { continue };
