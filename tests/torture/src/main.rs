@@ -64,7 +64,7 @@ struct Arguments {
     directory: Option<PathBuf>,
     brief: bool,
     network: bool,
-    /// Drawn from the seed if it is not said.
+    /// Decided by the seed if it is not said.
     tls: Option<bool>,
     planted: Option<String>,
 }
@@ -111,7 +111,7 @@ fn main() -> anyhow::Result<ExitCode> {
         );
     }
     let (seed, topology) = (arguments.seed, arguments.topology);
-    let tls = arguments.tls.unwrap_or_else(|| draws_tls(seed, topology));
+    let tls = arguments.tls.unwrap_or_else(|| speaks_tls(seed, topology));
     let planted = arguments.planted.as_deref().map(Planted::named);
     let planted = planted.transpose()?.unwrap_or_default();
     let directory = arguments.directory.unwrap_or_else(|| {
@@ -203,10 +203,11 @@ fn make_network() -> Network {
     network
 }
 
-/// Draws whether coordinators and clients speak TLS. The faults of a seed are the same in both cases, beside those of TLS.
-fn draws_tls(seed: u64, topology: Topology) -> bool {
-    let name = topology.name().bytes().map(u64::from).sum::<u64>();
-    StdRng::seed_from_u64(seed ^ (name << 32)).random_bool(0.5)
+/// Returns whether coordinators and clients speak TLS with this seed: each second one, and with one seed some stores.
+fn speaks_tls(seed: u64, topology: Topology) -> bool {
+    let stores = Topology::ALL.iter();
+    let before = stores.take_while(|other| **other != topology).count();
+    (seed + before as u64).is_multiple_of(2)
 }
 
 /// Has every panic of this program break the run off: its fixtures panic if they can't do their work.

@@ -34,7 +34,7 @@ pub(crate) enum Topology {
 }
 
 impl Topology {
-    const ALL: [Self; 5] = [
+    pub(crate) const ALL: [Self; 5] = [
         Self::Memory,
         Self::Single,
         Self::Sentinel,
