@@ -103,7 +103,7 @@ impl Network {
     ///
     /// # Errors
     ///
-    /// What `tc` says: the kernel has no netem, or there is no `tc`.
+    /// The error of `tc`: the kernel has no netem, or there is no `tc`.
     pub fn has_netem(&self) -> Result<(), String> {
         self.hub
             .run("tc", &format!("qdisc add dev lo root {NETEM}"))?;

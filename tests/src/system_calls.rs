@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use crate::{coordinator::CoordinatorOptions, preload};
 
-/// What is counted, by its place in the file that the environment names. A wake-up is a wait that ended because something had come; the
+/// Names of the counts, by their places in the file that the environment names. A wake-up is a wait that ended because something had come; the
 /// runtime also looks now and then while it has tasks to run. Other calls are those by which threads wake one another.
 const NAMES: [&str; 4] = ["reads", "writes", "wake-ups", "other calls"];
 

@@ -12,7 +12,7 @@ use crate::{
 
 /// Sessions that hold the locks.
 const HOLDERS: usize = 1_000;
-/// How far apart the cheapest and the dearest of a curve may be.
+/// Largest ratio of the dearest point of a curve to the cheapest at which it counts as flat.
 pub(crate) const FLAT: f64 = 1.2;
 
 /// The cost of a cycle by the number of something.

@@ -10,7 +10,7 @@ const USED: f64 = 0.6;
 const MEMORY: f64 = 8.0 * GIB;
 pub(crate) const GIB: f64 = 1024.0 * 1024.0 * 1024.0;
 
-/// What one event costs: CPU in seconds, traffic in bytes.
+/// Cost of one event: CPU in seconds, traffic in bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Cost {
     pub(crate) coordinator: f64,
@@ -37,7 +37,7 @@ impl Cost {
     }
 }
 
-/// What one thing takes while it is there: bytes of memory.
+/// Memory of one thing while it is there, in bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Room {
     pub(crate) coordinator: f64,
@@ -71,7 +71,7 @@ pub(crate) struct Constants {
     pub(crate) record: Room,
 }
 
-/// What is to be carried.
+/// Load that is to be carried.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Load {
     /// Sessions that rest, and whether each has a connection of its own.
@@ -89,7 +89,7 @@ pub(crate) struct Load {
     pub(crate) hand_offs: f64,
 }
 
-/// What a load takes: cores, bytes, bytes a second.
+/// Resources that a load takes: cores, bytes, bytes a second.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Needed {
     pub(crate) coordinator_cores: f64,

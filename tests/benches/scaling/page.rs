@@ -178,7 +178,7 @@ fn about(count: f64) -> String {
     text
 }
 
-/// How much of a load is carried by one coordinator, and by one shard: as much as needs exactly one.
+/// Part of a load that one coordinator carries, and one shard: as much as needs exactly one.
 fn carries(constants: &Constants) -> String {
     let held = |ttl| Load {
         holding: 1.0,

@@ -44,7 +44,8 @@ impl Idle {
     }
 }
 
-/// Keeps `sessions` open for as long as `time`, in which each sends one heartbeat if that is the time of a rest; first of all sees that there are file descriptors for it.
+/// Keeps `sessions` open for as long as `time`, in which each sends one heartbeat if that is the time of a rest; first of all sees
+/// that there are file descriptors for it.
 pub(crate) async fn run(
     sizes: &Sizes,
     sessions: usize,
