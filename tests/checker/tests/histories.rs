@@ -397,6 +397,25 @@ fn queues_have_no_common_order() {
 }
 
 #[test]
+fn a_client_that_a_fault_disturbed_may_have_joined_another_queue() {
+    for (queue, excused) in [("one", true), ("", false)] {
+        let mut history = History::default();
+        history.cycle(10, 3000, "a", 1, "x", 1);
+        for (at, client) in [(100, "b"), (1200, "c")] {
+            let fields = json!({"client": client, "ask": 1, "lock": "x", "mode": "exclusive", "queue": queue});
+            history.line(at, "asked", fields);
+        }
+        history.granted(3000, "c", 1, 2);
+        history.about(5000, "releasing", "c", 1);
+        history.granted(5000, "b", 1, 3);
+        history.about(5001, "releasing", "b", 1);
+        history.fault(1100, 1300, &json!({"disturbs": ["c"]}));
+        let expected: &[Kind] = if excused { &[] } else { &[Kind::Overtaken] };
+        history.finds(expected);
+    }
+}
+
+#[test]
 fn a_loss_that_was_told_late_is_found() {
     for (stopped, expected) in [("a", &[][..]), ("b", &[Kind::ToldLate][..])] {
         let mut history = History::default();

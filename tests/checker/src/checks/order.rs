@@ -4,7 +4,8 @@ use super::{Kind, Limits, Verdict, Violation, faults_in, seconds};
 use crate::story::{Acquire, End, Fault, Span, Story};
 
 /// Demands that of two acquires the one that began clearly earlier is served first, if it still waits then and no fault disturbed
-/// its client.
+/// its client. Of a lock with several queues, no fault may have disturbed the other client either: its session may have moved, and
+/// its acquire joined another queue than it said.
 pub(super) fn check(
     story: &Story,
     lock: &str,
@@ -29,8 +30,11 @@ pub(super) fn check(
                 begin: earlier.asked,
                 end: served,
             };
-            let disturbed = faults_in(story, waiting, limits.settle)
-                .any(|fault| Fault::names(&fault.disturbs, &earlier.client));
+            let may_move = !later.queue.is_empty();
+            let disturbed = faults_in(story, waiting, limits.settle).any(|fault| {
+                Fault::names(&fault.disturbs, &earlier.client)
+                    || may_move && Fault::names(&fault.disturbs, &later.client)
+            });
             if disturbed {
                 continue;
             }
