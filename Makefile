@@ -78,14 +78,14 @@ torture-%:
 fuzz: ## Feed every reader and machine with what coverage finds new, SECONDS each; SECONDS=60 SEED=n TARGET=session|resume|wire|config|jwt|redis_reply
 	@tests/fuzz/run SECONDS=$(or $(SECONDS),60) $(if $(SEED),SEED=$(SEED)) $(if $(TARGET),TARGET=$(TARGET))
 
-bench: setup ## Measure beside etcd, rslock and what gRPC and Redis allow, and write docs/benchmarks.md and docs/scaling.md (half an hour, on a quiet machine)
+bench: setup ## Measure beside etcd, rslock and what gRPC and Redis allow, and write docs/benchmarks.md and docs/scaling.md (40 minutes, on a quiet machine)
 	@tests/peers/setup
 	$(CARGO) build --locked --release --manifest-path tests/peers/Cargo.toml --target-dir target/peers
 	$(CARGO) build --locked --release --workspace --bins
 	LEASEHOLD_PEERS=$(CURDIR)/target/peers/release/peers $(CARGO) bench --locked --workspace --bench rivals
 	$(MAKE) bench-scaling
 
-bench-scaling: setup ## Measure the model of costs, check what it predicts, and write docs/scaling.md (ten minutes, on a quiet machine)
+bench-scaling: setup ## Measure the model of costs, check what it predicts, and write docs/scaling.md (a quarter of an hour, on a quiet machine)
 	$(CARGO) build --locked --release --workspace --bins
 	$(CARGO) bench --locked --workspace --bench scaling
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::ensure;
+use anyhow::{Context, ensure};
 use leasehold_tests::raw;
 
 use crate::{
@@ -125,14 +125,14 @@ pub(crate) async fn held(sizes: &Sizes, into: &mut Constants) -> anyhow::Result<
 /// Measures uncontended acquires with their releases: medians of several runs.
 pub(crate) async fn cycles(sizes: &Sizes, into: &mut Constants) -> anyhow::Result<()> {
     let mut stage = Stage::start(1, sizes).await;
-    into.few_each = cycle(&mut stage, FEW, 1, sizes).await?;
-    into.one_each = cycle(&mut stage, CLIENTS, 1, sizes).await?;
-    into.many_each = cycle(&mut stage, CLIENTS, IN_FLIGHT, sizes).await?;
+    into.few_each = cycles_of(&mut stage, FEW, 1, sizes).await?;
+    into.one_each = cycles_of(&mut stage, CLIENTS, 1, sizes).await?;
+    into.many_each = cycles_of(&mut stage, CLIENTS, IN_FLIGHT, sizes).await?;
     Ok(())
 }
 
 /// Returns what a cycle costs, in the middle of several runs.
-pub(crate) async fn cycle(
+async fn cycles_of(
     stage: &mut Stage,
     clients: usize,
     depth: usize,
@@ -140,15 +140,26 @@ pub(crate) async fn cycle(
 ) -> anyhow::Result<Cost> {
     let mut costs = Vec::new();
     for _ in 0..sizes.repetitions {
-        let run = cycles::ours(stage, clients, depth, sizes).await?;
-        let count = run.times.count().max(1) as f64;
-        costs.extend(run.spent.map(|spent| each(&spent, count)));
+        costs.push(cycle(stage, clients, depth, sizes).await?);
     }
     Ok(middle(costs))
 }
 
+/// Returns what a cycle costs in one run.
+pub(crate) async fn cycle(
+    stage: &mut Stage,
+    clients: usize,
+    depth: usize,
+    sizes: &Sizes,
+) -> anyhow::Result<Cost> {
+    let run = cycles::ours(stage, clients, depth, sizes).await?;
+    let count = run.times.count().max(1) as f64;
+    let spent = run.spent.context("nothing was counted")?;
+    Ok(each(&spent, count))
+}
+
 /// Returns the cost in the middle, by the coordinator's CPU.
-fn middle(mut costs: Vec<Cost>) -> Cost {
+pub(crate) fn middle(mut costs: Vec<Cost>) -> Cost {
     costs.sort_by(|one, other| one.coordinator.total_cmp(&other.coordinator));
     costs.get(costs.len() / 2).copied().unwrap_or_default()
 }
@@ -157,7 +168,7 @@ fn middle(mut costs: Vec<Cost>) -> Cost {
 pub(crate) async fn hand_offs(sizes: &Sizes, into: &mut Constants) -> anyhow::Result<()> {
     for coordinators in [1, 2] {
         let mut stage = Stage::start(coordinators, sizes).await;
-        let cost = hand_off(&mut stage, sizes.contenders, sizes).await?;
+        let cost = hand_offs_of(&mut stage, sizes.contenders, sizes).await?;
         if coordinators == 1 {
             into.hand_off = cost;
         } else {
@@ -179,7 +190,16 @@ pub(crate) async fn hand_offs(sizes: &Sizes, into: &mut Constants) -> anyhow::Re
     Ok(())
 }
 
-/// Returns what a hand-off costs among so many waiters, who hold the lock for no time.
+/// Returns what a hand-off costs, in the middle of several runs.
+async fn hand_offs_of(stage: &mut Stage, waiters: usize, sizes: &Sizes) -> anyhow::Result<Cost> {
+    let mut costs = Vec::new();
+    for _ in 0..sizes.repetitions {
+        costs.push(hand_off(stage, waiters, sizes).await?);
+    }
+    Ok(middle(costs))
+}
+
+/// Returns what a hand-off costs in one run among so many waiters, who hold the lock for no time.
 pub(crate) async fn hand_off(
     stage: &mut Stage,
     waiters: usize,
@@ -192,12 +212,8 @@ pub(crate) async fn hand_off(
         measured: sizes.cycles,
         waiting: None,
     };
-    let mut costs = Vec::new();
-    for _ in 0..sizes.repetitions {
-        let run = handoff::run(stage, &plan).await?;
-        costs.push(each(&run.spent, run.gaps.count().max(1) as f64));
-    }
-    Ok(middle(costs))
+    let run = handoff::run(stage, &plan).await?;
+    Ok(each(&run.spent, run.gaps.count().max(1) as f64))
 }
 
 /// Measures the record that the name of a released lock leaves.
@@ -217,12 +233,12 @@ pub(crate) async fn records(sizes: &Sizes, into: &mut Constants) -> anyhow::Resu
 pub(crate) async fn traffic(sizes: &Sizes, into: &mut Constants) -> anyhow::Result<()> {
     let mut stage = Stage::start(1, sizes).await;
     stage.count_bytes().await;
-    into.one_each.client_traffic = cycle(&mut stage, CLIENTS, 1, sizes).await?.client_traffic;
-    into.many_each.client_traffic = cycle(&mut stage, CLIENTS, IN_FLIGHT, sizes)
-        .await?
-        .client_traffic;
+    let one_each = cycles_of(&mut stage, CLIENTS, 1, sizes).await?;
+    into.one_each.client_traffic = one_each.client_traffic;
+    let many_each = cycles_of(&mut stage, CLIENTS, IN_FLIGHT, sizes).await?;
+    into.many_each.client_traffic = many_each.client_traffic;
     into.few_each.client_traffic = into.one_each.client_traffic;
-    let hand_off = hand_off(&mut stage, sizes.contenders, sizes).await?;
+    let hand_off = hand_offs_of(&mut stage, sizes.contenders, sizes).await?;
     into.hand_off.client_traffic = hand_off.client_traffic;
     into.crossing.client_traffic = hand_off.client_traffic;
 

@@ -42,6 +42,8 @@ pub(crate) const SHARED: usize = 100;
 /// Sizes and durations.
 pub(crate) struct Sizes {
     pub(crate) repetitions: usize,
+    /// Pairs of runs for each number of waiters, locks and sessions.
+    pub(crate) turns: usize,
     pub(crate) warm_up: Duration,
     /// In which what opening sessions and acquiring locks set off comes to rest.
     pub(crate) settle: Duration,
@@ -68,6 +70,7 @@ impl Sizes {
     fn full() -> Self {
         Self {
             repetitions: 3,
+            turns: 7,
             warm_up: Duration::from_millis(500),
             settle: Duration::from_secs(4),
             cycles: Duration::from_secs(2),
@@ -88,6 +91,7 @@ impl Sizes {
     fn quick() -> Self {
         Self {
             repetitions: 1,
+            turns: 1,
             warm_up: Duration::from_millis(100),
             settle: Duration::from_millis(500),
             cycles: Duration::from_millis(500),

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::{
     checks::Check,
-    growth::{FLAT, Growth},
+    growth::{Cpu, FLAT, Growth, Ratios},
     machine::Machine,
     model::{Constants, Cost, GIB, Load, Needed, Room},
 };
@@ -393,40 +393,42 @@ fn checks(checks: &[Check]) -> String {
 
 fn growth(growths: &[Growth]) -> String {
     let mut text = format!(
-        "![CPU time of a cycle by waiters, held locks and sessions]({})\n\n",
+        "![CPU time of a cycle by waiters, held locks and sessions, of that with the fewest]({})\n\n",
         crate::CHART
     );
+    let curves: [(_, Cpu<Cost>, Cpu<Ratios>); 2] = [
+        ("coordinator", |cost| cost.coordinator, |by| by.coordinator),
+        ("Redis", |cost| cost.redis, |by| by.redis),
+    ];
     let mut rows = Vec::new();
     for growth in growths {
-        for (who, cost) in [
-            (
-                "coordinator",
-                (|cost: &Cost| cost.coordinator) as fn(&Cost) -> f64,
-            ),
-            ("Redis", |cost| cost.redis),
-        ] {
-            let points = growth.points.iter();
-            let points: Vec<_> = points
-                .map(|(count, of)| format!("{}: {:.1} µs", about(*count as f64), 1e6 * cost(of)))
-                .collect();
-            let spread = growth.spread(cost);
+        for (who, cost, ratio) in curves {
+            let points = growth.points.iter().map(|point| {
+                let (count, by) = (about(point.count as f64), ratio(&point.by_smallest));
+                format!("{count}: {:.1} µs, {by:.2} ×", 1e6 * cost(&point.cost))
+            });
+            let points: Vec<_> = points.collect();
+            let spread = growth.spread(ratio);
             let verdict = if spread <= FLAT {
                 "flat"
             } else {
                 "**not flat**"
             };
             rows.push(vec![
-                growth.of.to_owned(),
+                growth.of.name().to_owned(),
                 who.to_owned(),
-                points.join(", "),
+                points.join("; "),
                 format!("{spread:.2} ×, {verdict}"),
             ]);
         }
     }
-    text += &table(
-        &["growing", "CPU of", "a cycle", "dearest by cheapest"],
-        rows,
-    );
+    let header = [
+        "growing",
+        "CPU of",
+        "a cycle, and by the fewest",
+        "dearest by cheapest",
+    ];
+    text += &table(&header, rows);
     text.trim_end().to_owned()
 }
 
