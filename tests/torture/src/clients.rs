@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use anyhow::{Context, ensure};
 use leasehold_tests::{ChildProcess, FaultProxy, Host, Network, binaries};
 use rand::{Rng, rngs::StdRng};
 use serde_json::json;
@@ -15,8 +16,6 @@ use tokio::time::{Instant, sleep};
 
 use crate::{TTL, coordinators::Coordinators, credentials::Credentials, planted, record::Record};
 
-/// Client processes at a time: on the Rust client, on the generated stubs alone, and hand-written lockers beside them.
-const CLIENTS: [(Kind, usize); 3] = [(Kind::Rust, 5), (Kind::Stub, 2), (Kind::Locker, 1)];
 /// Tasks of each, which take locks independently.
 const TASKS: u32 = 4;
 /// Longest time until clients that were disturbed go on. One that does not is the checker's concern: something of it has no end.
@@ -41,42 +40,93 @@ pub(crate) struct Clients {
     credentials: Option<Arc<Credentials>>,
 }
 
-/// Clients of coordinators: they have the first seats.
-pub(crate) fn of_coordinators() -> usize {
-    let counts = CLIENTS.iter().filter(|(kind, _)| *kind != Kind::Locker);
-    counts.map(|(_, count)| count).sum()
+/// Client programs, and how many processes of each there are at a time.
+#[derive(Clone, Debug)]
+pub(crate) struct Crew {
+    /// Those of coordinators come first.
+    kinds: Vec<(Arc<Kind>, usize)>,
+    /// Fault that is planted in them.
+    planted: Option<String>,
 }
 
-/// Kind of a client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Rust,
-    Stub,
-    Locker,
+/// Client program.
+#[derive(Debug)]
+struct Kind {
+    /// Beginning of the names of its processes in the history.
+    name: String,
+    program: Program,
+    /// Whether it talks to coordinators rather than to the store.
+    of_coordinators: bool,
+}
+
+#[derive(Debug)]
+enum Program {
+    /// One of this package.
+    Ours(&'static str),
+    /// The command line of another one that takes the same arguments.
+    Other(Vec<String>),
+}
+
+impl Crew {
+    /// Returns one of clients on the Rust client, on the generated stubs alone, and hand-written lockers; with clients on other
+    /// libraries, `NAME=COMMAND` each, among them.
+    pub(crate) fn new(libraries: &[String], planted: Option<String>) -> anyhow::Result<Self> {
+        let ours = |name: &str, program, of_coordinators| Kind {
+            name: name.to_owned(),
+            program: Program::Ours(program),
+            of_coordinators,
+        };
+        let others = libraries.iter().map(|library| {
+            let (name, command) = library
+                .split_once('=')
+                .context("a library is NAME=COMMAND")?;
+            let command: Vec<_> = command.split_whitespace().map(str::to_owned).collect();
+            ensure!(!command.is_empty(), "{name} has no command");
+            let kind = Kind {
+                name: name.to_owned(),
+                program: Program::Other(command),
+                of_coordinators: true,
+            };
+            Ok((kind, 2))
+        });
+        let others = others.collect::<anyhow::Result<Vec<_>>>()?;
+        let (rust, stubs) = if others.is_empty() { (5, 2) } else { (2, 1) };
+        let mut kinds = vec![
+            (ours("client", "torture-client", true), rust),
+            (ours("stub", "torture-stub", true), stubs),
+        ];
+        kinds.extend(others);
+        kinds.push((ours("locker", "torture-locker", false), 1));
+        let shared = |(kind, count)| (Arc::new(kind), count);
+        Ok(Self {
+            kinds: kinds.into_iter().map(shared).collect(),
+            planted,
+        })
+    }
+
+    /// Returns the number of processes that talk to coordinators. They have the first seats.
+    pub(crate) fn of_coordinators(&self) -> usize {
+        let kinds = self.kinds.iter().filter(|(kind, _)| kind.of_coordinators);
+        kinds.map(|(_, count)| count).sum()
+    }
 }
 
 impl Kind {
-    fn program(self) -> &'static str {
-        match self {
-            Self::Rust => "torture-client",
-            Self::Stub => "torture-stub",
-            Self::Locker => "torture-locker",
-        }
-    }
-
-    /// Returns the beginning of the names in the history.
-    fn name(self) -> &'static str {
-        match self {
-            Self::Rust => "client",
-            Self::Stub => "stub",
-            Self::Locker => "locker",
+    fn command(&self) -> Command {
+        match &self.program {
+            Program::Ours(program) => Command::new(binaries::path(program)),
+            Program::Other(words) => {
+                let mut command = Command::new(&words[0]);
+                command.args(&words[1..]);
+                command
+            }
         }
     }
 }
 
 /// A place for one client process at a time.
 pub(crate) struct Seat {
-    kind: Kind,
+    kind: Arc<Kind>,
     pub(crate) host: Option<Host>,
     pub(crate) name: String,
     pub(crate) process: ChildProcess,
@@ -87,11 +137,11 @@ pub(crate) struct Seat {
 
 impl Clients {
     pub(crate) async fn start(
+        crew: &Crew,
         (coordinators, network): (&Coordinators, Option<&Network>),
         registers: SocketAddr,
         store: &'static str,
         servers: Vec<String>,
-        planted: Option<String>,
         record: Arc<Record>,
         random: StdRng,
     ) -> Self {
@@ -99,7 +149,7 @@ impl Clients {
             registers,
             store,
             servers,
-            planted,
+            planted: crew.planted.clone(),
             record,
             random,
             started: 0,
@@ -111,15 +161,14 @@ impl Clients {
         if let Some(network) = network {
             clients.aliases = endpoints.iter().map(|_| network.alias()).collect();
         }
-        let kinds = CLIENTS.into_iter();
-        let kinds = kinds.flat_map(|(kind, count)| std::iter::repeat_n(kind, count));
+        let kinds = crew.kinds.iter();
+        let kinds = kinds.flat_map(|(kind, count)| std::iter::repeat_n(kind, *count));
         for kind in kinds {
             let mut proxies = Vec::new();
-            if kind == Kind::Locker {
-                if clients.servers.is_empty() {
-                    continue;
-                }
-            } else {
+            if !kind.of_coordinators && clients.servers.is_empty() {
+                continue;
+            }
+            if kind.of_coordinators {
                 for (number, endpoint) in endpoints.iter().enumerate() {
                     let alias = clients.aliases.get(number).map(Host::address);
                     let at = alias.unwrap_or(Ipv4Addr::LOCALHOST);
@@ -132,7 +181,7 @@ impl Clients {
             let number = clients.seats.len();
             let (name, process, input) = clients.launch(number, kind, &proxies, host.as_ref());
             clients.seats.push(Seat {
-                kind,
+                kind: Arc::clone(kind),
                 host,
                 name,
                 process,
@@ -146,19 +195,18 @@ impl Clients {
     fn launch(
         &mut self,
         seat: usize,
-        kind: Kind,
+        kind: &Kind,
         proxies: &[FaultProxy],
         host: Option<&Host>,
     ) -> (String, ChildProcess, ChildStdin) {
         self.started += 1;
-        let name = format!("{}-{}", kind.name(), self.started);
-        let endpoints = match kind {
-            Kind::Locker => self.servers.clone(),
-            _ => {
-                let scheme = self.credentials.as_ref().map_or("http", |_| "https");
-                let all = proxies.iter().map(FaultProxy::address);
-                all.map(|address| format!("{scheme}://{address}")).collect()
-            }
+        let name = format!("{}-{}", kind.name, self.started);
+        let endpoints = if kind.of_coordinators {
+            let scheme = self.credentials.as_ref().map_or("http", |_| "https");
+            let all = proxies.iter().map(FaultProxy::address);
+            all.map(|address| format!("{scheme}://{address}")).collect()
+        } else {
+            self.servers.clone()
         };
         let grace = if self.random.random_bool(0.5) {
             TTL
@@ -166,7 +214,7 @@ impl Clients {
             Duration::ZERO
         };
         let seed: u64 = self.random.random();
-        let mut command = Command::new(binaries::path(kind.program()));
+        let mut command = kind.command();
         let history = self.record.path(&name);
         command
             .arg(&name)
@@ -178,7 +226,7 @@ impl Clients {
             .arg(grace.as_millis().to_string())
             .arg(TASKS.to_string())
             .arg(self.store);
-        if let Some(credentials) = self.credentials.as_ref().filter(|_| kind != Kind::Locker) {
+        if let Some(credentials) = self.credentials.as_ref().filter(|_| kind.of_coordinators) {
             command.arg(credentials.folder(seat));
             credentials.seated(seat, &name);
         }
@@ -203,10 +251,10 @@ impl Clients {
 
     /// Starts another client in the place of a killed one.
     pub(crate) fn replace(&mut self, number: usize) {
-        let kind = self.seats[number].kind;
+        let kind = Arc::clone(&self.seats[number].kind);
         let host = self.seats[number].host.clone();
         let proxies = std::mem::take(&mut self.seats[number].proxies);
-        let (name, process, input) = self.launch(number, kind, &proxies, host.as_ref());
+        let (name, process, input) = self.launch(number, &kind, &proxies, host.as_ref());
         self.seats[number] = Seat {
             kind,
             host,

@@ -26,7 +26,7 @@ use rcgen::KeyPair;
 use serde_json::json;
 use tokio::time::sleep;
 
-use crate::{TTL, clients};
+use crate::TTL;
 
 /// Time for which the former credentials stay valid beside the new ones. A Rust client moves its sessions within six seconds, after
 /// the answers that they wait for; a client on stubs does so between two holds.
@@ -120,14 +120,14 @@ impl Seat {
 }
 
 impl Credentials {
-    /// Makes them for all clients of coordinators, with files below `folder`. Signed tokens are replaced until they are dropped.
+    /// Makes them for so many clients of coordinators, with files below `folder`. Signed tokens are replaced until they are dropped.
     ///
     /// # Panics
     ///
     /// If a file can't be written.
-    pub(crate) fn start(folder: PathBuf) -> Arc<Self> {
+    pub(crate) fn start(folder: PathBuf, clients: usize) -> Arc<Self> {
         let proofs = [Proof::Certificate, Proof::Token, Proof::Signed];
-        let mut seats: Vec<_> = (0..clients::of_coordinators())
+        let mut seats: Vec<_> = (0..clients)
             .map(|number| Seat::new(&folder, &format!("seat-{number}"), proofs[number % 3]))
             .collect();
         seats.push(Seat::new(&folder, "harness", Proof::Certificate));

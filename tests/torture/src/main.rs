@@ -1,9 +1,10 @@
 //! Program `torture`: runs coordinators, a store and clients, does faults to them by a seed, and has the history checked.
 //!
 //! `torture [--minutes M] [--seed S] [--store memory|single|sentinel|cluster|quorum] [--directory DIR] [--brief]
-//! [--planted FAULT] [--network yes|no] [--tls yes|no]`. It exits with the checker's status, 1 if there is a violation, and with 1 if a process panicked or the run was broken off: because a part of this
-//! program panicked, took too long, or was interrupted. The checker checks the history in any case. `--brief` prints one line.
-//! Coordinators, servers and clients are on hosts of their own, if that is possible. By the seed, coordinators and clients speak
+//! [--planted FAULT] [--network yes|no] [--tls yes|no] [--library NAME=COMMAND]...`. It exits with the checker's status, 1 if there is a
+//! violation, and with 1 if a process panicked or the run was broken off: because a part of this program panicked, took too long, or was
+//! interrupted. The checker checks the history in any case. `--brief` prints one line. A library is a client program that takes the
+//! arguments of `torture-client`; two processes of each run among the others. Coordinators, servers and clients are on hosts of their own, if that is possible. By the seed, coordinators and clients speak
 //! plain text, or TLS with credentials that change. With a planted fault it exits with 0 exactly if the checker finds it.
 #![expect(
     clippy::unwrap_used,
@@ -41,7 +42,7 @@ use serde_json::json;
 use tokio::time::{Instant, sleep, timeout};
 
 use self::{
-    clients::Clients,
+    clients::{Clients, Crew},
     coordinators::Coordinators,
     credentials::Credentials,
     planted::Planted,
@@ -67,6 +68,8 @@ struct Arguments {
     /// Decided by the seed if it is not said.
     tls: Option<bool>,
     planted: Option<String>,
+    /// Clients on other libraries, `NAME=COMMAND`.
+    libraries: Vec<String>,
 }
 
 fn arguments() -> anyhow::Result<Arguments> {
@@ -79,6 +82,7 @@ fn arguments() -> anyhow::Result<Arguments> {
         network: true,
         tls: None,
         planted: None,
+        libraries: Vec::new(),
     };
     let mut arguments = std::env::args().skip(1);
     while let Some(name) = arguments.next() {
@@ -95,6 +99,7 @@ fn arguments() -> anyhow::Result<Arguments> {
             "--network" => parsed.network = value != "no",
             "--tls" => parsed.tls = Some(value != "no"),
             "--planted" => parsed.planted = Some(value),
+            "--library" => parsed.libraries.push(value),
             "--directory" => parsed.directory = Some(value.into()),
             _ => bail!("there is no option {name}"),
         }
@@ -114,6 +119,7 @@ fn main() -> anyhow::Result<ExitCode> {
     let tls = arguments.tls.unwrap_or_else(|| speaks_tls(seed, topology));
     let planted = arguments.planted.as_deref().map(Planted::named);
     let planted = planted.transpose()?.unwrap_or_default();
+    let crew = Crew::new(&arguments.libraries, planted.in_clients)?;
     let directory = arguments.directory.unwrap_or_else(|| {
         let mut name = format!("{}-{seed}", topology.name());
         if let Some(fault) = &arguments.planted {
@@ -151,10 +157,12 @@ fn main() -> anyhow::Result<ExitCode> {
         .build()?;
     let time = Duration::from_secs_f64(arguments.minutes * 60.0);
     let failures = runtime.block_on(async {
+        let seats = crew.of_coordinators();
         let settings = Settings {
-            planted,
+            planted: planted.in_coordinators,
             network: matches!(network, Some(Ok(()))).then(make_network),
-            credentials: tls.then(|| Credentials::start(directory.join("credentials"))),
+            credentials: tls.then(|| Credentials::start(directory.join("credentials"), seats)),
+            crew,
         };
         guard(time, seed, topology, settings, &record).await
     });
@@ -188,9 +196,11 @@ fn main() -> anyhow::Result<ExitCode> {
 
 /// Parts of a run that not every run has.
 struct Settings {
-    planted: Planted,
+    /// Fault that is planted in the coordinators.
+    planted: Option<String>,
     network: Option<Network>,
     credentials: Option<Arc<Credentials>>,
+    crew: Crew,
 }
 
 fn make_network() -> Network {
@@ -271,6 +281,7 @@ async fn run_for(
         planted,
         network,
         credentials,
+        crew,
     } = settings;
     let mut random = StdRng::seed_from_u64(seed);
     let registers = Registers::start(hub(network.as_ref()), Arc::clone(record)).await;
@@ -279,7 +290,7 @@ async fn run_for(
         &mut store,
         network.as_ref(),
         credentials.clone(),
-        planted.in_coordinators,
+        planted,
         Arc::clone(record),
     )
     .await;
@@ -289,11 +300,11 @@ async fn run_for(
         _ => Some(watchers::start(&coordinators, record)),
     };
     let mut clients = Clients::start(
+        &crew,
         (&coordinators, network.as_ref()),
         registers.address(),
         topology.name(),
         store.for_lockers(),
-        planted.in_clients,
         Arc::clone(record),
         StdRng::seed_from_u64(random.random()),
     )
