@@ -481,6 +481,23 @@ fn a_watcher_that_saw_the_end_of_a_hold_that_stood_is_found() {
 }
 
 #[test]
+fn a_release_that_was_sent_again_does_not_say_whether_the_hold_stood() {
+    for (disturbed, expected) in [("a", &[][..]), ("b", &[Kind::Disordered][..])] {
+        let mut history = History::default();
+        history.asked(10, "a", 1, "x", "exclusive");
+        history.granted(11, "a", 1, 1);
+        history.watched(12, "w", "granted", 1);
+        history.watched(400, "w", "ended", 1);
+        history.about(1600, "releasing", "a", 1);
+        let fields = json!({"client": "a", "ask": 1, "held": true});
+        history.line(1700, "released", fields);
+        history.fault(399, 401, &json!({"forces": true}));
+        history.fault(300, 1650, &json!({"disturbs": [disturbed]}));
+        history.finds(expected);
+    }
+}
+
+#[test]
 fn a_watcher_that_missed_a_release_is_found() {
     for (saw, held, expected) in [
         (false, true, &[Kind::Missed][..]),

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use super::{Kind, Limits, Verdict, Violation, faults_in, seconds};
 use crate::{
     history::Event,
-    story::{HoldEnd, Seen, Sight, Span, Story},
+    story::{Fault, HoldEnd, Seen, Sight, Span, Story},
 };
 
 /// Demands that each watcher sees the grants of a lock in the order of their tokens, and no hold end twice or before its grant,
@@ -83,20 +83,23 @@ fn in_order(
 }
 
 /// Checks ends by the times at which holders began to release what was still there. A coordinator that is still at a master that
-/// was replaced tells its watchers of that one, and of a gap once it has left it.
+/// was replaced tells its watchers of that one, and of a gap once it has left it. A client whose connection broke sends a release
+/// again, and one that finds nothing then counts as carried out: it does not say whether an operator had taken the lock before.
 fn no_early_end(
     story: &Story,
     (watcher, seen): (&str, &[Seen]),
     limits: Limits,
     verdict: &mut Verdict,
 ) {
-    let stood: HashMap<(&str, i64), u64> = story
+    let stood: HashMap<(&str, i64), (u64, &str)> = story
         .acquires
         .iter()
         .filter_map(|acquire| {
             let hold = acquire.hold.as_ref()?;
             match hold.end {
-                HoldEnd::Released(at) if hold.stood => Some(((&*acquire.lock, hold.token?), at)),
+                HoldEnd::Released(at) if hold.stood => {
+                    Some(((&*acquire.lock, hold.token?), (at, &*acquire.client)))
+                }
                 _ => None,
             }
         })
@@ -105,9 +108,21 @@ fn no_early_end(
         let Sight::Event(lock, token, Event::Ended) = what else {
             continue;
         };
-        let Some(until) = stood.get(&(&**lock, *token)).filter(|until| at < until) else {
+        let found = stood.get(&(&**lock, *token));
+        let Some((until, client)) = found.filter(|(until, _)| at < until) else {
             continue;
         };
+        let span = |until| Span {
+            begin: *at,
+            end: until,
+        };
+        let mut forces = faults_in(story, span(*at), limits.moment);
+        let mut disturbs = faults_in(story, span(*until), limits.moment);
+        if forces.any(|fault| fault.forces)
+            && disturbs.any(|fault| !fault.forces && Fault::names(&fault.disturbs, client))
+        {
+            continue;
+        }
         let soon = *at..=at.saturating_add(limits.moment);
         let is_taken_back = seen
             .iter()
