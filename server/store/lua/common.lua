@@ -45,6 +45,9 @@ local LATE, RENEWED, RELEASED, NOTHING, CANCELLED = -1, -2, -3, -4, -5
 local DELETED, TAKEN, EXPIRED, CHANGED, NO_HOLD, LOOKED, UNHEARD, RESUMED = -6, -7, -8, -9, -10, -11, -12, -13
 local FORCED_OUT = -14
 
+-- Feeds are not told of a renewal that makes a hold end earlier by no more than this (ms).
+local UNNOTICED = 100
+
 local letter                       -- the operation at hand
 local lock, record, queue, waiters -- its keys
 local me, memory                   -- the caller's coordinator id; how long to remember a token that is not ahead (ms, text)

@@ -2,7 +2,8 @@
 --
 -- It executes exclusive acquires, renewals and clean releases of the same caller together, if each is the first operation
 -- on its lock in this call, so that their order does not matter. The others follow, one by one, in order. An acquire or
--- release on a followed lock is one of the others, because it has changes to report; a renewal has none, unless it fails.
+-- release on a followed lock is one of the others, because it has changes to report; a renewal has none, unless it fails or
+-- makes the hold end much earlier.
 --
 -- KEYS  queue of each release together with others, of each acquire; lock of each release, renewal, acquire; record of
 --       each renewal, acquire, release; waiters of each release, acquire; and of each of the others lock and record,
@@ -127,12 +128,14 @@ for i = 1, #letters do
       reply = LATE
     elseif holders[releases + renewal] == ARGV[at] then
       -- As in renew.lua.
-      local found = try('GETEX', KEYS[renewed_records + renewal], 'PX', memory)
+      local l, ttl = KEYS[renewed_locks + renewal], ARGV[at + 1]
+      local is_shorter = watch and watch.follows(l) and call('PTTL', l) > ttl + UNNOTICED
+      local found = not is_shorter and try('GETEX', KEYS[renewed_records + renewal], 'PX', memory)
       local known = ARGV[at + 2]
       if type(found) == 'string' and found:sub(33, 32 + #mine) == mine and (known == '' or found:sub(1, 8) == known) then
         local token = unpack_bytes('>I8', found)
         if token > now then try('PEXPIRE', KEYS[renewed_records + renewal], memory_of(token)) end
-        local result = try('PEXPIRE', KEYS[renewed_locks + renewal], ARGV[at + 1])
+        local result = try('PEXPIRE', l, ttl)
         reply = type(result) == 'table' and result or RENEWED
       end
     end

@@ -31,11 +31,14 @@ local function renew(owner, ttl, token)
   end
   if has_run_out(owner, found) then return EXPIRED end
   local state, delay, coordinator = read_details(found, DETAILS)
+  local ends_in = ttl + delay
+  local is_shorter = changes and (many and many.left(owner) or call('PTTL', lock)) > ends_in + UNNOTICED
   if many then
-    many.extend(owner, found, ttl + delay)
+    many.extend(owner, found, ends_in)
   else
-    call('PEXPIRE', lock, ttl + delay)
+    call('PEXPIRE', lock, ends_in)
     if state ~= 'c' or coordinator ~= me then call('SET', record, with(found, 'c', me), 'KEEPTTL') end
   end
+  if is_shorter then note('shortened', view_hold(with(found, 'c', me), ends_in)) end
   return RENEWED
 end

@@ -28,6 +28,7 @@
 --       'downgraded', hold
 --       'requested', hold: an operator asks its holder to release it
 --       'resumed', hold
+--       'shortened', hold: a renewal made it end much earlier
 --       'reduced', hold, the permits that it gave back
 --       'limit', limit, its revision
 --       'doubtful': a command changed it after its caller had given up. The server may be a master that was replaced

@@ -102,7 +102,8 @@ fn change_times(change: &mut Change) -> Vec<Option<Duration>> {
         | Change::Reduced { hold, .. }
         | Change::ForcedHolder(hold)
         | Change::ReleaseRequested(hold)
-        | Change::Resumed(hold) => vec![hold_time(hold)],
+        | Change::Resumed(hold)
+        | Change::Shortened(hold) => vec![hold_time(hold)],
         Change::Lost { hold, .. } | Change::Forced(hold) => {
             hold.iter_mut().map(|hold| hold_time(hold)).collect()
         }

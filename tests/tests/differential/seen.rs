@@ -12,7 +12,7 @@ use leasehold_core::{
 };
 
 /// All that must have happened.
-const EVERYTHING: [&str; 88] = [
+const EVERYTHING: [&str; 90] = [
     "granted",
     "granted to share",
     "granted permits",
@@ -95,6 +95,8 @@ const EVERYTHING: [&str; 88] = [
     "told: downgraded",
     "told: reduced",
     "told: resumed",
+    "told: shortened",
+    "told: shortened, as one of several",
     "told: asked",
     "told: limit changed",
     "told: doubtful",
@@ -209,6 +211,10 @@ impl Seen {
                 Change::Downgraded(_) => "told: downgraded",
                 Change::Reduced { .. } => "told: reduced",
                 Change::Resumed(_) => "told: resumed",
+                Change::Shortened(hold) if hold.mode != Mode::Exclusive => {
+                    "told: shortened, as one of several"
+                }
+                Change::Shortened(_) => "told: shortened",
                 Change::ReleaseRequested(_) => "told: asked",
                 Change::LimitChanged(_) => "told: limit changed",
                 Change::Doubtful => "told: doubtful",

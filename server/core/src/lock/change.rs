@@ -18,6 +18,9 @@ use crate::{
     watch::Change,
 };
 
+/// Watchers are not told of a renewal that makes a hold end earlier by no more than this: they learn of its end so much later.
+const UNNOTICED: Duration = Duration::from_millis(100);
+
 impl LockState {
     pub(super) fn renew(
         &mut self,
@@ -50,7 +53,15 @@ impl LockState {
         hold.fresh = false;
         hold.coordinator = step.caller.coordinator.clone();
         let ends_at = step.now.after(ttl + hold.lock_delay);
+        let is_shorter = ends_at.after(UNNOTICED) < hold.ends_at;
         self.holders.extend(owner, ends_at);
+        if is_shorter
+            && step.telling.is_some()
+            && let Some(hold) = self.holders.get(owner)
+        {
+            let seen = step.seen(hold);
+            step.tell(|| Change::Shortened(seen));
+        }
         Reply::Renewed
     }
 

@@ -66,6 +66,9 @@ pub enum Change {
     ReleaseRequested(Box<HoldView>),
     /// Another stream resumed a hold. The lock is unchanged, so watchers receive no event.
     Resumed(Box<HoldView>),
+    /// A renewal made a hold end much earlier than before. The lock is unchanged, so watchers receive no event. Other renewals
+    /// are not reported.
+    Shortened(Box<HoldView>),
     /// A holder gave some of its permits back.
     Reduced {
         /// The hold, with the permits that it kept.

@@ -37,9 +37,9 @@ pub(super) struct Mirrored {
 #[derive(Debug)]
 pub(super) struct Held {
     pub(super) hold: Arc<HoldView>,
-    /// Time of its end; if that is certain, not before this, because the store does not report renewals.
+    /// Time of its end unless it was renewed: the store reports only renewals that shorten a hold.
     pub(super) ends: Ends,
-    /// Whether renewals never shorten it. Only a session's never do: a unary call's may, and so may the one that confirms a
+    /// Whether somebody finds out soon if it is gone before: a session does, with its next renewal, once it has confirmed a
     /// hand-off.
     pub(super) is_certain: bool,
     /// Whether at most its lock-delay is left.
@@ -145,7 +145,9 @@ impl Mirrored {
             Change::ReleaseRequested(hold) => {
                 self.changed(*hold, Some(EventKind::ReleaseRequested), heard, events);
             }
-            Change::Resumed(hold) => self.changed(*hold, None, heard, events),
+            Change::Resumed(hold) | Change::Shortened(hold) => {
+                self.changed(*hold, None, heard, events);
+            }
             Change::LimitChanged(limit) => {
                 self.limit = Some(limit);
                 let mut event = self.event(EventKind::LimitChanged, heard.at, events);

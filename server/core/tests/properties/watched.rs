@@ -204,6 +204,27 @@ fn a_hold_renewed_for_less_by_a_unary_caller_is_missed_within_a_second() {
     );
 }
 
+/// A session without a stream has its holds end with its grace.
+#[test]
+fn a_hold_that_a_session_has_end_earlier_is_missed_at_once() {
+    let mut watched = Watched::new();
+    for (name, mode) in [Mode::Exclusive, Mode::Shared].into_iter().enumerate() {
+        watched.world.ask(name, 0, Ask::waiting(mode));
+    }
+    watched.pause(Duration::from_secs(4));
+    for name in 0..2 {
+        let renew = Deed::Renew(Owner(name), Duration::from_secs(2));
+        watched.world.deed(name, 0, renew);
+    }
+    watched.take_in();
+    watched.pause(Duration::from_millis(1_900));
+    use EventKind::{Expired, Granted};
+    assert_eq!(kinds(&watched.events), [Granted, Granted]);
+    watched.pause(Duration::from_millis(110));
+    assert_eq!(kinds(&watched.events), [Granted, Granted, Expired, Expired]);
+    assert_eq!(watched.looks, 2);
+}
+
 /// A look shows the hundred that end first: of the others it is not to be looked for again and again.
 #[test]
 fn more_holders_than_are_shown_are_not_looked_at_all_the_time() {

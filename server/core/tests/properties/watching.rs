@@ -19,7 +19,7 @@ use proptest::prelude::*;
 use crate::{
     config,
     history::{self, Deed, Owner},
-    steps::{LONGEST, NAMES, Step, steps},
+    steps::{NAMES, Step, steps},
     world::{World, name_of},
 };
 
@@ -85,21 +85,6 @@ impl Watched {
                 return None;
             }
         }
-        // A session renews for no less than it asked for.
-        let step = match *step {
-            Step::Renew {
-                name,
-                who,
-                elsewhere,
-                ..
-            } => &Step::Renew {
-                name,
-                who,
-                ttl: LONGEST,
-                elsewhere,
-            },
-            _ => step,
-        };
         let event = self.world.step(step);
         self.take_in();
         event

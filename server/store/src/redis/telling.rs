@@ -96,6 +96,7 @@ fn change(mut fields: Fields) -> Decoded<Change> {
         },
         b"requested" => Change::ReleaseRequested(hold(&mut fields)?),
         b"resumed" => Change::Resumed(hold(&mut fields)?),
+        b"shortened" => Change::Shortened(hold(&mut fields)?),
         b"limit" => Change::LimitChanged(fields.limit()?),
         b"doubtful" => Change::Doubtful,
         _ => return Err(Garbled::Shape("unknown change")),

@@ -205,6 +205,7 @@ fn kind(change: &Change) -> &'static str {
         Change::ValueChanged(_) => "value",
         Change::Downgraded(_) => "downgraded",
         Change::Resumed(_) => "resumed",
+        Change::Shortened(_) => "shortened",
         Change::Reduced { .. } => "reduced",
         Change::ReleaseRequested(_) => "release requested",
         Change::LimitChanged(_) => "limit",
