@@ -29,6 +29,8 @@ pub(super) struct Hold {
     stored: u32,
     /// Whether the store is being told.
     telling: bool,
+    /// Whether a message says that an operator took it, and no renewal since has found it.
+    pub(super) is_forced: bool,
 }
 
 impl Hold {
@@ -40,6 +42,7 @@ impl Hold {
             count,
             stored: count,
             telling: false,
+            is_forced: false,
         }
     }
 
@@ -136,6 +139,19 @@ impl Holds {
     /// Returns what an actor holds of a name.
     pub(super) fn of(&self, actor: Actor, name: &LockName) -> Option<&Hold> {
         self.held.get(self.by_actor.get(&actor)?.get(name)?)
+    }
+
+    /// Notes that a message says that an operator took a hold. Returns whether it is one of these.
+    pub(super) fn forced(&mut self, owner: &OwnerId) -> bool {
+        let hold = self.held.get_mut(owner);
+        hold.map(|hold| hold.is_forced = true).is_some()
+    }
+
+    /// Notes that an operator took something else than this hold: a renewal that was sent later has found it.
+    pub(super) fn not_forced(&mut self, owner: &OwnerId) {
+        if let Some(hold) = self.held.get_mut(owner) {
+            hold.is_forced = false;
+        }
     }
 
     /// Notes that a renewal sent at this moment was carried out.

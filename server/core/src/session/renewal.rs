@@ -32,6 +32,8 @@ pub(super) struct Renewal {
     /// The newest heartbeat that was answered while a renewal had failed: the client may be promised more later.
     short_ack: Option<PendingAck>,
     retry_at: Option<Moment>,
+    /// Whether to renew again once the batch has ended: it may have been carried out before what it is to find.
+    again: bool,
 }
 
 /// Commands that are sent together, and what they came to so far.
@@ -66,8 +68,20 @@ impl Renewal {
         self.batch.is_some()
     }
 
+    /// Asks for one more renewal after the batch. Returns false if there is none.
+    pub(super) fn ask_again(&mut self) -> bool {
+        self.again = self.is_running();
+        self.again
+    }
+
+    /// Returns whether one more renewal was asked for.
+    pub(super) fn is_again(&self) -> bool {
+        self.again
+    }
+
     /// Notes that so many commands are sent.
     pub(super) fn begin(&mut self, outstanding: usize) {
+        self.again = false;
         self.batch = Some(Batch {
             outstanding,
             ..Batch::default()

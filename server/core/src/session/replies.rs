@@ -9,7 +9,7 @@ use super::{
     renewal::RETRY,
 };
 use crate::{
-    command::{End, Reply, Stamped},
+    command::{End, Loss, Reply, Stamped},
     failure::StoreError,
     id::OwnerId,
     time::Moment,
@@ -24,6 +24,11 @@ impl Session {
     ) {
         match (&mut self.state, event) {
             (State::Resuming(resuming), event) => resuming.on_event(owner, event),
+            (_, RegistryEvent::Lost(Loss::Forced)) => {
+                if self.tenure.on_forced(owner, &mut self.effects) {
+                    self.look_for_losses(context.now);
+                }
+            }
             (_, RegistryEvent::Lost(loss)) => {
                 let effects = &mut self.effects;
                 self.tenure.on_lost(owner, loss, context.now, effects);
@@ -93,8 +98,11 @@ impl Session {
             }
             Purpose::Renew(owner) => {
                 let result = result.map_err(store_error);
-                self.tenure
-                    .on_renewed(owner, result, now, &mut self.effects);
+                let effects = &mut self.effects;
+                let is_again = self.tenure.on_renewed(owner, result, now, effects);
+                if is_again && self.is_open() {
+                    self.tenure.renew(&mut self.effects);
+                }
             }
             Purpose::Shorten(owner) => {
                 let result = result.map_err(store_error);
@@ -140,7 +148,17 @@ impl Session {
             response(reply == Reply::Changed(true))
         });
         if is_gone && self.is_open() && self.tenure.holds().get(&owner).is_some() {
-            self.tenure.renew(&mut self.effects);
+            self.tenure.renew_again(&mut self.effects);
+        }
+    }
+
+    /// Has a renewal find out which holds are gone; without a stream, a shortening.
+    fn look_for_losses(&mut self, now: Moment) {
+        match &mut self.state {
+            State::Open => self.tenure.renew_again(&mut self.effects),
+            State::Detached { shorten_at, .. } => *shorten_at = Some(now),
+            // It ends by itself, and releases what there is.
+            _ => {}
         }
     }
 

@@ -314,6 +314,13 @@ impl Tenure {
         self.extend(None, effects);
     }
 
+    /// Renews everything that is held from now on, to find out what is gone: if a renewal is under way, once more after it.
+    pub(super) fn renew_again(&mut self, effects: &mut Effects) {
+        if !self.renewal.ask_again() {
+            self.renew(effects);
+        }
+    }
+
     /// Has everything that is held end when this time is over, but for its lock-delay. Nothing may be under way.
     pub(super) fn shorten(&mut self, ttl: Duration, effects: &mut Effects) {
         if !self.holds.is_empty() {
@@ -340,14 +347,14 @@ impl Tenure {
         self.renewal.is_running()
     }
 
-    /// Takes in the reply to the renewal of a hold.
+    /// Takes in the reply to the renewal of a hold. Returns whether it was the last, and everything is to be renewed again.
     pub(super) fn on_renewed(
         &mut self,
         owner: OwnerId,
         result: Result<Stamped, StoreError>,
         now: Moment,
         effects: &mut Effects,
-    ) {
+    ) -> bool {
         let renewed = match result {
             // One that was released or taken meanwhile is no longer the session's to speak of.
             _ if self.holds.get(&owner).is_none() => Renewed::Gone,
@@ -359,6 +366,9 @@ impl Tenure {
                         false => stamped.sent_at,
                     };
                     self.holds.renewed(&owner, from, effects);
+                    if !self.renewal.is_again() {
+                        self.holds.not_forced(&owner);
+                    }
                     Renewed::Yes
                 }
             },
@@ -368,7 +378,7 @@ impl Tenure {
             },
         };
         let Some(batch) = self.renewal.answered(renewed) else {
-            return;
+            return false;
         };
         effects.note(Note::RenewalEnded {
             renewed: batch.renewed,
@@ -379,6 +389,7 @@ impl Tenure {
         self.lose(batch.lost, now, effects);
         self.renewal.ended(batch.failed > 0, now);
         self.acknowledge(None, effects);
+        self.renewal.is_again()
     }
 
     /// Takes in the reply to a hold's shortening. Returns whether it was the last and some of them failed.
@@ -402,6 +413,16 @@ impl Tenure {
         batch.failed > 0
     }
 
+    /// Takes in a message that an operator took a hold. It may be late, and of an earlier hold of the same owner id: a waiter that
+    /// has not heard of its grant joins again once that was taken. Returns whether a renewal is to find out.
+    pub(super) fn on_forced(&mut self, owner: OwnerId, effects: &mut Effects) -> bool {
+        // Nothing renews a revoked hold, so that it ends by itself.
+        if self.revoked.remove(&owner).is_some() {
+            effects.register(owner, Interest::Forgotten);
+        }
+        self.holds.forced(&owner)
+    }
+
     /// Takes in that an owner id was taken from the session.
     pub(super) fn on_lost(
         &mut self,
@@ -422,6 +443,11 @@ impl Tenure {
     fn lose(&mut self, lost: Vec<(OwnerId, Loss)>, now: Moment, effects: &mut Effects) {
         let mut locks = Vec::with_capacity(lost.len());
         for (owner, loss) in lost {
+            let is_forced = self.holds.get(&owner).is_some_and(|hold| hold.is_forced);
+            let loss = match loss {
+                Loss::Deleted | Loss::Taken if is_forced => Loss::Forced,
+                loss => loss,
+            };
             let why = LostWhy::Store(loss);
             if is_planted(Fault::RenewalAfterLoss)
                 && let Some(hold) = self.holds.get(&owner)
@@ -441,8 +467,7 @@ impl Tenure {
                 Loss::Expired | Loss::Taken => {
                     effects.clean_up(hold.grant.claim, End::Unclean, None, now)
                 }
-                // The message may be of an earlier hold of the same id, and late: a waiter that has not heard of its grant joins
-                // again once that was taken.
+                // An acquire that was sent again may have been granted under the same owner id since.
                 Loss::Forced => effects.clean_up(hold.grant.claim, End::Clean, None, now),
                 _ => effects.register(owner, Interest::Forgotten),
             }

@@ -4,10 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 use super::scene::*;
 use crate::{
-    command::{Loss, ReleaseRequest},
+    command::ReleaseRequest,
     id::{OwnerId, ReleaseRequestId},
     name::ReleaseReason,
-    session::{Input, Interest, Phase, RegistryEvent, Request, RequestId, Response, StreamEnd},
+    session::{Input, Interest, Phase, Request, RequestId, Response, StreamEnd},
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -67,7 +67,8 @@ fn what_is_not_held_is_not_asked_for() {
     // It waits on.
     scene.other_releases("a");
     assert_eq!(scene.granted(2), [ticket]);
-    scene.event(ticket, RegistryEvent::Lost(Loss::Forced));
+    scene.force(ticket, "a");
+    scene.answer();
     scene.said();
     ask(&mut scene, ticket, 2);
     assert_eq!(scene.said(), []);
@@ -113,7 +114,8 @@ fn a_client_that_does_not_read_is_told_of_the_last_request_alone_when_it_does() 
         }
     }
     assert_eq!(scene.said(), []);
-    scene.event(gone, RegistryEvent::Lost(Loss::Forced));
+    scene.force(gone, "b");
+    scene.answer_all();
     scene.said();
     scene.pass(SECOND);
     scene.handle(Input::Writable(true));

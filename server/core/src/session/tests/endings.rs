@@ -112,6 +112,24 @@ fn a_session_with_a_grace_is_kept_and_its_keys_end_with_the_grace() {
 }
 
 #[test]
+fn a_session_without_a_stream_finds_out_by_a_shortening_what_was_taken() {
+    let mut scene = Scene::open();
+    let owners = [
+        scene.hold(2, acquire("a"))[0],
+        scene.hold(3, acquire("b"))[0],
+    ];
+    scene.end_stream(StreamEnd::ByPeer);
+    scene.pass(Duration::ZERO);
+    scene.answer_all();
+    scene.event(owners[0], RegistryEvent::Lost(Loss::Forced));
+    scene.force(owners[1], "b");
+    scene.pass(Duration::ZERO);
+    scene.answer_all();
+    assert_eq!((scene.holders("a"), scene.session.holds()), (1, 1));
+    assert_eq!(scene.session.phase(), Phase::Detached);
+}
+
+#[test]
 fn a_renewal_that_is_under_way_is_followed_by_the_shortening() {
     let mut scene = scene(GRACE);
     scene.hold(2, acquire("a"));

@@ -225,17 +225,53 @@ fn a_hold_that_can_not_be_renewed_ends_when_its_time_is_over() {
 }
 
 #[test]
-fn a_hold_that_was_taken_is_told_at_once() {
+fn a_hold_that_was_taken_is_told_once_a_renewal_has_found_it_gone() {
+    let mut scene = Scene::open();
+    let owner = scene.hold(2, acquire("a"))[0];
+    scene.force(owner, "a");
+    assert_eq!((scene.said(), scene.ops()), (vec![], vec!["renew"]));
+    scene.answer();
+    let locks = lost(&mut scene);
+    assert_eq!(
+        (locks[0].owner, locks[0].why),
+        (owner, LostWhy::Store(Loss::Forced))
+    );
+    scene.clean_up();
+    assert!(scene.registered.is_empty());
+    // Once.
+    scene.event(owner, RegistryEvent::Lost(Loss::Forced));
+    assert!(scene.said().is_empty() && scene.sent.is_empty());
+}
+
+#[test]
+fn a_message_of_an_earlier_hold_ends_no_later_one() {
     let mut scene = Scene::open();
     let owner = scene.hold(2, acquire("a"))[0];
     scene.event(owner, RegistryEvent::Lost(Loss::Forced));
-    assert_eq!(lost(&mut scene)[0].owner, owner);
-    // A late message may be of an earlier hold of that id, and this one still in the store.
-    scene.clean_up();
-    assert_eq!(scene.holders("a"), 0);
-    // Once.
-    scene.event(owner, RegistryEvent::Lost(Loss::Forced));
+    scene.answer_all();
+    assert!(scene.said().is_empty() && scene.cleanups.is_empty());
+    assert_eq!((scene.holders("a"), scene.session.holds()), (1, 1));
+    // Of what takes it later, the renewal says by itself.
+    scene.lose_all();
+    scene.handle(Input::StoreUp(true));
+    scene.answer_all();
+    let why = lost(&mut scene)[0].why;
+    assert_eq!(why, LostWhy::Store(Loss::Deleted));
+}
+
+#[test]
+fn a_message_that_comes_during_a_renewal_has_another_one_follow() {
+    let mut scene = Scene::open();
+    let owner = scene.hold(2, acquire("a"))[0];
+    scene.handle(Input::StoreUp(true));
+    let (id, before) = scene.execute_next();
+    scene.force(owner, "a");
+    assert!(scene.sent.is_empty());
+    scene.reply(id, before);
     assert!(scene.said().is_empty());
+    scene.answer();
+    let why = lost(&mut scene)[0].why;
+    assert_eq!(why, LostWhy::Store(Loss::Forced));
 }
 
 #[test]

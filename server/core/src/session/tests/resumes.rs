@@ -247,12 +247,13 @@ fn requests_and_losses_before_the_opening_wait_for_it() {
     let mut scene = resuming(vec![hold("a", 7), hold("b", 8)]);
     scene.other_takes_as(7, "a");
     scene.answer();
-    scene.event(id(107), RegistryEvent::Lost(Loss::Forced));
+    scene.force(id(107), "a");
     scene.ask(9, Request::Acquire(acquire("c")));
     assert!(scene.said.is_empty());
     let (reply, mut stamped) = scene.execute_next();
     stamped.executed.reply = Reply::Lost(Loss::Deleted);
     scene.reply(reply, stamped);
+    scene.answer();
     let said = scene.said();
     assert!(
         matches!(

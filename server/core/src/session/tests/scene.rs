@@ -11,7 +11,7 @@ use super::super::{
     Response, Resumption, Session, StreamEnd, Wait, WaitEnd,
 };
 use crate::{
-    command::{Acquire, Caller, Command, End, Op, Reply, Stamped},
+    command::{Acquire, Caller, Command, End, Loss, Op, Reply, Stamped},
     failure::StoreError,
     id::{Actor, CoordinatorId, FencingToken, OwnerId, SessionId},
     lease::Lease,
@@ -411,6 +411,12 @@ impl Scene {
         };
         let granted = self.apply(name(text), Op::Acquire(acquire));
         assert!(matches!(granted.reply, Reply::Granted { .. }));
+    }
+
+    /// Has an operator take a lock from all, and the message of that arrive.
+    pub(super) fn force(&mut self, owner: OwnerId, text: &str) {
+        self.apply(name(text), Op::ForceRelease);
+        self.event(owner, RegistryEvent::Lost(Loss::Forced));
     }
 
     fn other_asks(&mut self, number: u8, text: &str, wait: bool) {

@@ -12,8 +12,7 @@ use crate::{
     mode::{Limit, Mode, Permits},
     name::LockName,
     session::{
-        AcquireRequest, LockSpecs, NotGranted, Phase, Refused, RegistryEvent, Request, Response,
-        StreamEnd, Wait,
+        AcquireRequest, LockSpecs, NotGranted, Phase, Refused, Request, Response, StreamEnd, Wait,
     },
 };
 
@@ -241,7 +240,13 @@ fn names_that_the_actor_holds_are_held_once_more() {
         ..several(&["b", "c"])
     };
     scene.ask(4, Request::Acquire(asked));
-    scene.event(held[0], RegistryEvent::Lost(Loss::Forced));
+    scene.force(held[0], "b");
+    assert_eq!(scene.ops(), ["set count", "acquire", "renew", "renew"]);
+    scene.answer();
+    // The renewals are answered before the acquire.
+    scene.sent.rotate_left(1);
+    scene.answer();
+    scene.answer();
     scene.said();
     scene.answer_all();
     assert_eq!(scene.said(), [(4, Response::Refused(Refused::LockLost))]);
