@@ -7,7 +7,7 @@ TOOLS := target/tools
 BUF := $(TOOLS)/node_modules/.bin/buf
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test soak planted torture torture-all fuzz bench bench-scaling bench-quick demo demo-scheduler lint fmt clippy doc buf deny ops portable portable-foreign deb proto-baseline setup tools
+.PHONY: help run build test soak planted torture torture-all fuzz bench bench-scaling bench-quick demo demo-scheduler lint fmt clippy vet doc buf deny ops portable portable-foreign deb proto-baseline proto-go setup tools
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,7 +29,7 @@ build: ## Build every program and every test
 test: setup build ## Run every test that proves correctness and finishes soon, against real Redis servers and processes
 	$(CARGO) test --locked --workspace --lib --bins --examples
 	$(CARGO) test --locked --workspace --doc
-	$(MAKE) --jobs=3 --output-sync=target $(addprefix suite-,$(SUITES))
+	$(MAKE) --jobs=3 --output-sync=target $(addprefix suite-,$(SUITES) go)
 
 soak: setup build ## Run the tests that need long waits, load or statistics (on a quiet machine); SOAK=short shortens them, as CI does
 	$(MAKE) $(addprefix soak-,$(MEASURED))
@@ -48,6 +48,10 @@ SUITES := $(LONGEST) $(filter-out $(LONGEST) $(SOAK_ONLY),$(sort $(basename $(no
 
 suite-%:
 	RUST_TEST_THREADS=8 $(CARGO) test --locked --workspace --test $* -- --skip soak::
+
+# Where there is no Go, it says that it is skipped.
+suite-go:
+	@tests/go test
 
 soak-%:
 	SOAK=$(SOAK) $(CARGO) test --locked --workspace --test $* -- soak::
@@ -100,15 +104,19 @@ demo-scheduler: setup ## Run jobs at each tick by an elected leader, while leade
 	$(CARGO) build --locked -p leasehold-server --bins
 	$(CARGO) run --locked -p leasehold-example-scheduler
 
-lint: fmt clippy doc buf deny ## Check formatting, lints, documentation, protobuf files and dependencies
+lint: fmt clippy vet doc buf deny ## Check formatting, lints, documentation, protobuf files and dependencies
 
 fmt:
 	@tests/words
 	@tests/circles
+	@tests/go fmt
 	$(CARGO) fmt --all --check
 
 clippy:
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+
+vet: ## Check the Go client, where Go is installed
+	@tests/go vet
 
 doc: ## Build the documentation
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps
@@ -122,6 +130,9 @@ buf: $(BUF) ## Lint the protobuf files and check that nothing was broken for exi
 
 proto-baseline: $(BUF) ## Record the protobuf files as what clients rely on from now on
 	$(BUF) build proto -o proto/baseline.binpb
+
+proto-go: $(BUF) ## Generate the Go client's code from the protobuf files
+	client/go/generate
 
 ops: setup ## Check what operators are given: metrics, alerts, dashboard, runbooks, manifests, packages (as root: installs and removes them)
 	@for check in ops/check-*; do "$$check" || exit 1; done

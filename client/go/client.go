@@ -1,0 +1,120 @@
+package leasehold
+
+import (
+	"context"
+	"sync"
+)
+
+// Version is the version of this library, in step with that of the coordinator.
+const Version = "0.1.0"
+
+// Client reaches the coordinators of one service. It has one session, made on first use and shared by everything that is asked of the
+// client itself, and as many more as NewSession makes. All methods may be called from any number of goroutines. Make one for a program.
+type Client struct {
+	entry
+	options options
+
+	mu sync.Mutex
+	// shared is the client's own session; nil before its first use.
+	shared   *Session
+	sessions map[*Session]struct{}
+	isClosed bool
+}
+
+// New makes a client of the coordinators at these URLs, separated by commas. A name may stand for several coordinators: each address that
+// it resolves to is one. A URL without a scheme is an http URL, and the port is 7420 unless it names one.
+//
+// New connects to nothing: the client's session is made in the background when it is first used, and again whenever it ends. Fails only
+// if the URLs or the options can't be used.
+func New(endpoints string, set ...Option) (*Client, error) {
+	all := newOptions(set)
+	settings, err := newSettings(endpoints, all)
+	if err != nil {
+		return nil, err
+	}
+	c := &Client{options: all, sessions: make(map[*Session]struct{})}
+	c.entry = entry{session: c.own, calls: newCalls(settings)}
+	return c, nil
+}
+
+// Connect makes a client as New does, and opens its session. Fails with a ConnectError if no coordinator opens it: each is attempted
+// once.
+func Connect(ctx context.Context, endpoints string, set ...Option) (*Client, error) {
+	c, err := New(endpoints, set...)
+	if err != nil {
+		return nil, err
+	}
+	if c.shared, err = c.NewSession(ctx); err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// own returns the client's own session.
+func (c *Client) own() (*Session, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.isClosed {
+		return nil, ErrClosed
+	}
+	if c.shared == nil || c.shared.hasEnded() {
+		delete(c.sessions, c.shared)
+		c.shared = newSession(c.calls, c.options.session, false)
+		c.sessions[c.shared] = struct{}{}
+	}
+	return c.shared, nil
+}
+
+// Session returns the client's own session, which it makes if it was not used before; nil once the client is closed.
+func (c *Client) Session() *Session {
+	session, _ := c.own()
+	return session
+}
+
+// NewSession opens a further session, on a connection of its own, with the client's options and these. Fails with a ConnectError if no
+// coordinator opens it: each is attempted once. A session that has been open is made anew by itself. Close it when it is not needed any
+// more.
+func (c *Client) NewSession(ctx context.Context, set ...SessionOption) (*Session, error) {
+	all := c.options.session
+	for _, o := range set {
+		o.applySession(&all)
+	}
+	c.mu.Lock()
+	if c.isClosed {
+		c.mu.Unlock()
+		return nil, ErrClosed
+	}
+	session := newSession(c.calls, all, true)
+	for other := range c.sessions {
+		if other.hasEnded() {
+			delete(c.sessions, other)
+		}
+	}
+	c.sessions[session] = struct{}{}
+	c.mu.Unlock()
+	if err := session.waitUntilOpen(ctx); err != nil {
+		session.Close()
+		return nil, err
+	}
+	return session, nil
+}
+
+// Admin returns what looks at locks and sessions, and intervenes.
+func (c *Client) Admin() *Admin {
+	return &Admin{c.calls}
+}
+
+// Close closes all sessions, as Session.Close does, and all connections. The client can't be used after that. Closing it again does
+// nothing.
+func (c *Client) Close() {
+	c.mu.Lock()
+	c.isClosed = true
+	c.mu.Unlock()
+	var closing sync.WaitGroup
+	for session := range c.sessions {
+		closing.Go(session.Close)
+	}
+	closing.Wait()
+	c.calls.close()
+}

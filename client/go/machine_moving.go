@@ -1,0 +1,243 @@
+package leasehold
+
+import (
+	"time"
+
+	leaseholdv1 "leasehold.dev/go/leasehold/v1"
+)
+
+const (
+	// settling is the time that a coordinator which goes away has to answer requests in flight.
+	settling = time.Second
+	// shortestAttempt is the time below which attempts to resume are not given up, however little is left.
+	shortestAttempt = 50 * time.Millisecond
+)
+
+// connected opens the session on a new connection, at once or as soon as the present stream has answered its requests. Returns the
+// number of the new stream.
+func (m *machine) connected(now moment, endpoint string) uint64 {
+	m.expire(now)
+	m.lastStream++
+	m.next = newStream(m.lastStream, endpoint, now.After(settling))
+	m.askNextIfDue(now)
+	return m.lastStream
+}
+
+// outdated notes that the credentials with which the session was opened have been replaced.
+func (m *machine) outdated() {
+	if m.stream != nil {
+		m.stream.outdated = true
+	}
+}
+
+// goesOnOutdated handles the failure of every attempt to open the session with the present credentials. The present stream goes on with
+// the former ones, unless there is another reason to leave it. Reports whether it goes on.
+func (m *machine) goesOnOutdated(now moment) bool {
+	if m.stream == nil || m.stream.mustBeLeft() {
+		return false
+	}
+	m.stream.outdated = false
+	m.sendUnsent(now)
+	return true
+}
+
+func (m *machine) isNext(number uint64) bool {
+	return m.next != nil && m.next.number == number
+}
+
+// attemptLimit returns the time limit of an attempt, to connect and again to open: not all of the time that is left to the holds.
+func (m *machine) attemptLimit(now moment) time.Duration {
+	deadline := m.holds.firstDeadline(now)
+	if deadline == never {
+		return m.openTimeout
+	}
+	return min(max(remainingShare(now, deadline), shortestAttempt), m.openTimeout)
+}
+
+func (m *machine) askNextIfDue(now moment) {
+	if m.next == nil || m.next.asked {
+		return
+	}
+	mayAnswer := m.stream != nil && !m.stream.silent && m.stream.isHeard()
+	if !mayAnswer || m.next.openBy <= now || !m.isUnsettled() {
+		m.askNext(now)
+	}
+}
+
+func (m *machine) askNext(now moment) {
+	next := m.next
+	limit := m.attemptLimit(now)
+	// Noted before the messages are handed on.
+	next.begin(now, now.After(limit))
+	id := next.numberRequest(inFlight{kind: inFlightOpen})
+	for _, open := range m.opens(now, next) {
+		m.send(next, &leaseholdv1.SessionRequest{
+			RequestId: id,
+			Request:   &leaseholdv1.SessionRequest_Open{Open: open},
+		})
+	}
+	if m.stream != nil && m.stream.isHeard() {
+		m.stream.hearing = hearingWithheld
+	}
+}
+
+func (m *machine) tickNext(now moment) {
+	m.askNextIfDue(now)
+	if m.next == nil || now < m.next.openBy {
+		return
+	}
+	m.giveUpNext(now, &ConnectError{
+		Endpoint: m.next.endpoint,
+		kind:     connectTimedOut,
+		after:    now.Since(m.next.heartbeats.began()),
+	})
+}
+
+// giveUpNext gives up the attempt to open a session on the next stream.
+func (m *machine) giveUpNext(now moment, err *ConnectError) {
+	number := m.next.number
+	m.attemptFailed(now, fateOf(err))
+	m.put(output{kind: outHangUp, stream: number, connect: err})
+}
+
+// messageOfNext handles a message on the stream that the session is being opened on.
+func (m *machine) messageOfNext(now moment, message *leaseholdv1.SessionResponse) {
+	switch answer := message.GetResponse().(type) {
+	case *leaseholdv1.SessionResponse_Opened:
+		m.openedInPart(now, message.GetRequestId(), answer.Opened)
+	case *leaseholdv1.SessionResponse_Error:
+		m.giveUpNext(now, connectFailed(m.next.endpoint, failureOf(answer.Error)))
+	}
+}
+
+// attemptFailed handles the end of the next stream, on which the session did not open.
+func (m *machine) attemptFailed(now moment, what fate) {
+	next := m.next
+	if next == nil {
+		return
+	}
+	m.next = nil
+	if next.asked {
+		switch what {
+		case fateDropped:
+			// As when the stream ends that it is on, which this one may have become.
+			m.holds.attemptDropped(now, m.grace)
+		case fateEnded:
+			m.holds.attemptDropped(now, 0)
+		}
+		m.settleAttempt(what)
+		m.listenAgain(now, what)
+	}
+	m.sendUnsent(now)
+	m.leaveIfDrained(now)
+}
+
+// listenAgain handles the messages withheld from the stream before, if nothing was taken over from it.
+func (m *machine) listenAgain(now moment, what fate) {
+	s := m.stream
+	if s == nil {
+		return
+	}
+	messages, was := s.withheld, s.hearing
+	s.withheld, s.hearing = nil, hearingDeaf
+	if was == hearingWithheld && what == fateDeclined {
+		s.hearing = hearingOpen
+		for _, message := range messages {
+			m.message(now, s.number, message)
+		}
+	}
+}
+
+// leave closes the stream that the session has moved from: no grant owns the holds that are left on it.
+func (m *machine) leave(former *stream, leftBehind bool) {
+	// What is lost, but is to stay closed for its lock-delay, must not be released cleanly.
+	if !former.isClosing() && !leftBehind {
+		m.send(former, former.close())
+	}
+	for _, acquire := range m.putOffUnanswered(former) {
+		// With a number again it was resumed.
+		asked := m.waiting[acquire]
+		if asked == nil || asked.sentAs != 0 {
+			continue
+		}
+		if !asked.spec.isTry() {
+			m.askAgain(acquire)
+			continue
+		}
+		// It may have been granted, and asking again could find that.
+		delete(m.waiting, acquire)
+		m.fail(asked, unconnected("", nil))
+	}
+}
+
+// sendUnsent puts all that could not be asked so far on the stream, as far as it takes it.
+func (m *machine) sendUnsent(now moment) {
+	if m.takesChanges() {
+		changes := m.unsentChanges
+		m.unsentChanges = nil
+		for _, asked := range changes {
+			m.sendChange(now, asked)
+		}
+		var anew, repeated []*release
+		for _, asked := range m.unsentReleases {
+			if asked.retryAt == never {
+				anew = append(anew, asked)
+			} else {
+				repeated = append(repeated, asked)
+			}
+		}
+		m.unsentReleases = repeated
+		for _, asked := range anew {
+			m.sendRelease(asked)
+		}
+	}
+	for _, acquire := range inOrder(m.waiting) {
+		m.sendAcquire(now, acquire)
+	}
+}
+
+// putOffUnanswered keeps what this stream was asked about holds, and has not answered, for the next one. Returns the acquires that it
+// has not answered, in the order in which they were asked.
+func (m *machine) putOffUnanswered(s *stream) (acquires []uint64) {
+	var kept, repeated []*release
+	for _, asked := range m.unsentReleases {
+		if asked.retryAt == never {
+			kept = append(kept, asked)
+		} else {
+			asked.anew()
+			repeated = append(repeated, asked)
+		}
+	}
+	// In the order in which they were sent.
+	for _, id := range inOrder(s.inFlight) {
+		switch request := s.inFlight[id]; request.kind {
+		case inFlightAcquire:
+			acquires = append(acquires, request.acquire)
+		case inFlightRelease:
+			request.release.anew()
+			kept = append(kept, request.release)
+		case inFlightChange:
+			m.unsentChanges = append(m.unsentChanges, request.change)
+		}
+	}
+	s.inFlight = nil
+	m.unsentReleases = append(kept, repeated...)
+	return acquires
+}
+
+// giveUpUnsent fails all outstanding changes and releases of the last stream, except releases of holds that another stream may have.
+func (m *machine) giveUpUnsent() {
+	for _, asked := range m.unsentChanges {
+		m.reply(asked.reply, holdResult{outcome: holdUnconfirmed})
+	}
+	m.unsentChanges = nil
+	var kept []*release
+	for _, asked := range m.unsentReleases {
+		m.reply(asked.reply, holdResult{outcome: holdUnconfirmed})
+		asked.reply = 0
+		if !m.ending && asked.owned.ids.inDoubt() {
+			kept = append(kept, asked)
+		}
+	}
+	m.unsentReleases = kept
+}

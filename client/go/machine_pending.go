@@ -1,0 +1,153 @@
+package leasehold
+
+import (
+	"time"
+
+	"leasehold.dev/go/internal/clock"
+	leaseholdv1 "leasehold.dev/go/leasehold/v1"
+)
+
+const (
+	// retryFirst and retryMax are the first and the longest pause before a release that could not be served is repeated.
+	retryFirst = 100 * time.Millisecond
+	retryMax   = 2 * time.Second
+	// answerTimeout limits the wait for the answer to a release or a change; after it, the caller learns that it is not confirmed.
+	answerTimeout = 10 * time.Second
+)
+
+// release is a lock to be given back.
+type release struct {
+	owned owned
+	// index is that of the owner id that it is asked by. If nothing is held under one, a later one may hold it.
+	index int
+	// reply is the number of the caller that waits; 0 for none.
+	reply uint64
+	trace string
+	// retryIn is the pause before it is repeated, if it fails.
+	retryIn time.Duration
+	// retryAt is when it is repeated on the same stream, since the coordinator could not serve it; Never if it is not.
+	retryAt moment
+	// again is set if another stream was asked before and did not answer: the release may have been carried out.
+	again bool
+	// counted is set if the resume in progress already counts the hold once less because of this release.
+	counted bool
+}
+
+func newRelease(what owned, reply uint64) *release {
+	return &release{owned: what, reply: reply, retryIn: retryFirst, retryAt: clock.Never}
+}
+
+// anew makes it a release for another stream, because this one has not answered.
+func (r *release) anew() {
+	r.index, r.again, r.retryAt = 0, true, clock.Never
+}
+
+// changeKind is what a change does to a hold.
+type changeKind int
+
+const (
+	changeValue changeKind = iota
+	changeDowngrade
+	changeReduce
+)
+
+// change is a change of a hold, as its holder has asked for it.
+type change struct {
+	key     uint64
+	kind    changeKind
+	value   []byte
+	permits uint32
+	reply   uint64
+	trace   string
+}
+
+// message returns the request for it.
+func (c *change) message(what owned) *leaseholdv1.SessionRequest {
+	id := []byte(what.ids.confirmed)
+	request := &leaseholdv1.SessionRequest{Traceparent: c.trace}
+	switch c.kind {
+	case changeValue:
+		request.Request = &leaseholdv1.SessionRequest_SetValue{
+			SetValue: &leaseholdv1.SessionSetValue{Name: what.name, OwnerId: id, Value: c.value},
+		}
+	case changeDowngrade:
+		request.Request = &leaseholdv1.SessionRequest_Downgrade{
+			Downgrade: &leaseholdv1.SessionDowngrade{Name: what.name, OwnerId: id},
+		}
+	case changeReduce:
+		request.Request = &leaseholdv1.SessionRequest_Reduce{
+			Reduce: &leaseholdv1.SessionReduce{Name: what.name, OwnerId: id, Permits: c.permits},
+		}
+	}
+	return request
+}
+
+// holdOutcome is how a request about a hold ended.
+type holdOutcome int
+
+const (
+	holdDone holdOutcome = iota
+	holdLost
+	holdUnconfirmed
+	holdRefused
+)
+
+// holdResult is the answer to a request about a hold.
+type holdResult struct {
+	outcome holdOutcome
+	reason  LostReason
+	failure *Failure
+}
+
+// holdCall is a caller that waits for the answer to a request about a hold. The machine only passes it on.
+type holdCall struct {
+	done chan holdResult
+}
+
+// waitingReply is a caller and the time for which it waits.
+type waitingReply struct {
+	due  moment
+	call *holdCall
+}
+
+// replies are the callers that wait. They are numbered in the order in which they asked, and so in that in which their time is over.
+type replies struct {
+	waiting map[uint64]waitingReply
+	// oldest is a lower bound of the numbers that wait.
+	oldest, last uint64
+}
+
+// add notes a caller, and returns its number; 0 for no caller.
+func (r *replies) add(now moment, call *holdCall) uint64 {
+	if call == nil {
+		return 0
+	}
+	r.last++
+	r.waiting[r.last] = waitingReply{now.After(answerTimeout), call}
+	return r.last
+}
+
+// firstDue returns when the first of them has waited for long enough.
+func (r *replies) firstDue() moment {
+	for ; r.oldest <= r.last; r.oldest++ {
+		if first, isThere := r.waiting[r.oldest]; isThere {
+			return first.due
+		}
+	}
+	return clock.Never
+}
+
+// take removes a caller; nil if it does not wait any more.
+func (r *replies) take(number uint64) *holdCall {
+	call := r.waiting[number].call
+	delete(r.waiting, number)
+	return call
+}
+
+// takeDue removes the first caller that has waited for too long; nil if none has.
+func (r *replies) takeDue(now moment) *holdCall {
+	if now < r.firstDue() || r.oldest > r.last {
+		return nil
+	}
+	return r.take(r.oldest)
+}

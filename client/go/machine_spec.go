@@ -1,0 +1,165 @@
+package leasehold
+
+import (
+	"strings"
+	"time"
+
+	leaseholdv1 "leasehold.dev/go/leasehold/v1"
+)
+
+// LockSpec is one lock of several that a request asks for together, with its mode. Made by Exclusive, Shared and Permits.
+type LockSpec struct {
+	name    string
+	mode    leaseholdv1.LockMode
+	permits uint32
+	// atLeast is the fewest permits to be content with; only if isRange is set.
+	atLeast  uint32
+	isRange  bool
+	limit    uint32
+	revision uint32
+}
+
+// Exclusive is an exclusive hold of the lock of this name.
+func Exclusive(name string) LockSpec {
+	return LockSpec{name: name, mode: leaseholdv1.LockMode_LOCK_MODE_EXCLUSIVE}
+}
+
+// Shared is a shared hold of the lock of this name: together with other shared holders, and never with an exclusive one.
+func Shared(name string) LockSpec {
+	return LockSpec{name: name, mode: leaseholdv1.LockMode_LOCK_MODE_SHARED}
+}
+
+// Permits is a number of permits, 1 to limit, of the semaphore of this name and limit.
+func Permits(name string, permits, limit uint32) LockSpec {
+	return LockSpec{name: name, mode: leaseholdv1.LockMode_LOCK_MODE_SEMAPHORE, permits: permits, limit: limit}
+}
+
+// AtLeast accepts fewer permits, at least this many. It changes nothing in other modes.
+func (s LockSpec) AtLeast(permits uint32) LockSpec {
+	if s.mode == leaseholdv1.LockMode_LOCK_MODE_SEMAPHORE {
+		s.atLeast, s.isRange = permits, true
+	}
+	return s
+}
+
+// LimitRevision sets the revision of the decision for a semaphore's limit; see Semaphore.LimitRevision. It changes nothing in other
+// modes.
+func (s LockSpec) LimitRevision(revision uint32) LockSpec {
+	if s.mode == leaseholdv1.LockMode_LOCK_MODE_SEMAPHORE {
+		s.revision = revision
+	}
+	return s
+}
+
+// Name returns the lock's name.
+func (s LockSpec) Name() string {
+	return s.name
+}
+
+// zero returns the field that is 0 although the wire has another meaning for that; empty if there is none.
+func (s LockSpec) zero() string {
+	switch {
+	case s.mode != leaseholdv1.LockMode_LOCK_MODE_SEMAPHORE:
+		return ""
+	case s.permits == 0:
+		return "permits"
+	case s.isRange && s.atLeast == 0:
+		return "permits_at_least"
+	case s.limit == 0:
+		return "limit"
+	default:
+		return ""
+	}
+}
+
+// inSameMode reports whether one mode describes both.
+func (s LockSpec) inSameMode(other LockSpec) bool {
+	s.name, other.name = "", ""
+	return s == other
+}
+
+// acquireSpec is one acquire, without its caller, as long as it takes and over reconnects.
+type acquireSpec struct {
+	locks []LockSpec
+	// several is set for an acquire of several names, though there be only one.
+	several bool
+	// waits is set if the wait has a bound.
+	waits bool
+	// wait is the longest wait, if it has a bound: 0 for none.
+	wait      time.Duration
+	value     []byte
+	lockDelay time.Duration
+	// maxHold is the longest time for which each lock may be held; 0 without a bound.
+	maxHold   time.Duration
+	actor     uint64
+	reentrant bool
+	trace     string
+}
+
+func (s *acquireSpec) isTry() bool {
+	return s.waits && s.wait == 0
+}
+
+// label returns the names, for messages to people.
+func (s *acquireSpec) label() string {
+	if len(s.locks) == 1 {
+		return s.locks[0].name
+	}
+	names := make([]string, len(s.locks))
+	for i, lock := range s.locks {
+		names[i] = lock.name
+	}
+	return strings.Join(names, ", ")
+}
+
+// isOf reports whether these locks are the ones asked for, each once and in the same order.
+func (s *acquireSpec) isOf(locks []*leaseholdv1.GrantedLock) bool {
+	if len(s.locks) == 0 || len(s.locks) != len(locks) {
+		return false
+	}
+	for i, lock := range locks {
+		if lock.GetName() != s.locks[i].name {
+			return false
+		}
+	}
+	return true
+}
+
+// message returns the request, with the rest of the wait.
+func (s *acquireSpec) message(waits bool, wait time.Duration) *leaseholdv1.SessionAcquire {
+	asked := &leaseholdv1.SessionAcquire{Value: s.value, Actor: s.actor, Reentrant: s.reentrant}
+	if waits {
+		asked.Wait = wireDuration(wait)
+	}
+	if s.lockDelay > 0 {
+		asked.LockDelay = wireDuration(s.lockDelay)
+	}
+	if s.maxHold > 0 {
+		asked.MaxHold = wireDuration(s.maxHold)
+	}
+	for _, lock := range s.locks {
+		if !lock.inSameMode(s.locks[0]) {
+			for _, lock := range s.locks {
+				asked.Locks = append(asked.Locks, &leaseholdv1.LockSpec{
+					Name: lock.name, Mode: lock.mode, Permits: lock.permits, Limit: lock.limit,
+					LimitRevision: lock.revision, PermitsAtLeast: lock.atLeast,
+				})
+			}
+			return asked
+		}
+	}
+	// Coordinators of every version know one mode for all.
+	if len(s.locks) > 0 {
+		lock := s.locks[0]
+		asked.Mode, asked.Permits, asked.Limit = lock.mode, lock.permits, lock.limit
+		asked.LimitRevision, asked.PermitsAtLeast = lock.revision, lock.atLeast
+		asked.Name = lock.name
+	}
+	if s.several {
+		asked.Name = ""
+		for _, lock := range s.locks {
+			asked.Names = append(asked.Names, lock.name)
+		}
+	}
+	return asked
+}

@@ -1,0 +1,294 @@
+package leasehold
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	leaseholdv1 "leasehold.dev/go/leasehold/v1"
+)
+
+// lastActor is the number of the last actor. It counts over all sessions of this process, so that an actor used in another session is a
+// new one there.
+var lastActor atomic.Uint64
+
+// Actor is a sequential flow inside a client, such as a goroutine, that does one thing after the other: the unit of reentrancy and of
+// deadlocks. A request without an actor has no relation to any other request, not even of the same session. With one:
+//
+//   - the actor can hold a lock more than once, with Request.Reentrant, where two goroutines that share a client still exclude each
+//     other;
+//   - the coordinator refuses a request for a lock that the actor holds already (ErrSelfDeadlock) instead of waiting for itself;
+//   - if actors wait for one another in a circle, the coordinator ends one of the waits (ErrDeadlock).
+//
+// All that holds only as long as the flow that has it waits for one thing at a time: don't share one among goroutines. It counts within
+// one session. With another session, it is another actor.
+type Actor struct {
+	number uint64
+}
+
+// NewActor makes an actor, different from all others.
+func NewActor() Actor {
+	return Actor{lastActor.Add(1)}
+}
+
+// Number returns the actor's number, which listings and descriptions of deadlocks show.
+func (a Actor) Number() uint64 {
+	return a.number
+}
+
+// request is what requests for one lock and for several have in common.
+type request struct {
+	// session returns the session to ask on.
+	session func() (*Session, error)
+	spec    acquireSpec
+}
+
+func (r request) acquire(ctx context.Context, spec acquireSpec) (Holds, error) {
+	session, err := r.session()
+	if err != nil {
+		return nil, &AcquireError{Name: spec.label(), Kind: ErrClosed, Cause: err}
+	}
+	return session.acquire(ctx, &spec)
+}
+
+func (r request) try(ctx context.Context) (Holds, error) {
+	r.spec.waits, r.spec.wait = true, 0
+	return r.acquire(ctx, r.spec)
+}
+
+func (s *acquireSpec) setWait(wait time.Duration) {
+	s.waits, s.wait = true, max(0, wait)
+}
+
+// Request is a request for one lock, or for permits of a semaphore. Its settings return a changed copy, so that a request can be kept and
+// used many times. Nothing is sent before Do, Acquire or Try.
+type Request struct {
+	request request
+}
+
+// Shared asks for a shared hold: together with other shared holders, and never with an exclusive one. A request behind a waiting writer
+// waits for that writer. Default: exclusive.
+func (r Request) Shared() Request {
+	r.request.spec.locks = []LockSpec{Shared(r.request.spec.label())}
+	return r
+}
+
+// Wait sets the time to wait: at most 24 h; 0 means not to wait. Default: as long as it takes, over reconnects too, until the context
+// ends.
+func (r Request) Wait(wait time.Duration) Request {
+	r.request.spec.setWait(wait)
+	return r
+}
+
+// Value attaches a value to the hold for others to see: at most 4 KiB. Default: empty.
+func (r Request) Value(value []byte) Request {
+	r.request.spec.value = value
+	return r
+}
+
+// LockDelay sets the time for which the name stays closed, or the permits stay taken, if the hold ends uncleanly, that is in any way
+// other than a release: 0 to the maximum TTL. Default: 0. Use it for work that can neither be fenced nor be stopped at the moment its
+// lock is lost.
+func (r Request) LockDelay(delay time.Duration) Request {
+	r.request.spec.lockDelay = delay
+	return r
+}
+
+// MaxHold bounds the time for which the lock is held, however healthy this client is: 1 s to 365 days, counted from its grant. Default:
+// no bound but that of the coordinator's rules. The lock is lost at the end with LostMaxHold; Hold.EndsIn knows it from the start.
+func (r Request) MaxHold(bound time.Duration) Request {
+	r.request.spec.maxHold = bound
+	return r
+}
+
+// Actor asks in the name of an actor. Default: none.
+func (r Request) Actor(actor Actor) Request {
+	r.request.spec.actor = actor.number
+	return r
+}
+
+// Reentrant allows the actor to hold what it holds already once more, under the same token. The lock comes free when the last of its
+// holds is released. Needs an Actor.
+func (r Request) Reentrant() Request {
+	r.request.spec.reentrant = true
+	return r
+}
+
+// Acquire waits for the lock. If the context ends first, the request is cancelled, and the error is the context's (an AcquireError that
+// is context.Canceled or context.DeadlineExceeded); if the coordinator granted it meanwhile, the session gives it back at once.
+//
+// It fails with ErrTimedOut if the lock did not come free within the wait, ErrUnavailable if no coordinator answered within it, ErrClosed
+// if the session is closed, and otherwise with the coordinator's refusal. Without a wait, a lost connection is not an error: the session
+// asks again on the next one.
+func (r Request) Acquire(ctx context.Context) (*Hold, error) {
+	return first(r.request.acquire(ctx, r.request.spec))
+}
+
+// Try acquires the lock if it is free. Fails with ErrBusy if it is not, or if others wait for it, and with ErrUnavailable if no
+// coordinator can be asked. Ignores Wait.
+func (r Request) Try(ctx context.Context) (*Hold, error) {
+	return first(r.request.try(ctx))
+}
+
+// Do acquires the lock, runs the work while holding it, and releases it when the work has returned, also if it panics. If the lock is
+// lost, the work's context is cancelled with the cause ErrLost; Do then waits for the work to return. While the lock is only suspended,
+// the work goes on, and Hold.Check tells it not to act.
+//
+// Returns the work's error. If the lock was lost before the work was done, the error is ErrLost, and also the work's own if that says
+// more: the work counts only if it ran under the lock from beginning to end.
+func (r Request) Do(ctx context.Context, work func(ctx context.Context, hold *Hold) error) error {
+	hold, err := r.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	return runUnder(ctx, hold.session, Holds{hold}, func(ctx context.Context) error { return work(ctx, hold) })
+}
+
+func first(holds Holds, err error) (*Hold, error) {
+	if err != nil {
+		return nil, err
+	}
+	return holds[0], nil
+}
+
+// RequestAll is a request for several locks, which are granted all together or not at all. The order of the names does not matter for
+// deadlocks: requests for several names never block one another for good. Its settings return a changed copy. Nothing is sent before Do,
+// Acquire or Try. Errors name all of the locks, with commas in between.
+type RequestAll struct {
+	request request
+}
+
+// Shared asks for shared holds of all of the locks, whatever their own modes; see Request.Shared.
+func (r RequestAll) Shared() RequestAll {
+	shared := make([]LockSpec, len(r.request.spec.locks))
+	for i, lock := range r.request.spec.locks {
+		shared[i] = Shared(lock.name)
+	}
+	r.request.spec.locks = shared
+	return r
+}
+
+// Wait sets the time to wait; see Request.Wait.
+func (r RequestAll) Wait(wait time.Duration) RequestAll {
+	r.request.spec.setWait(wait)
+	return r
+}
+
+// Value attaches a value to each hold; see Request.Value.
+func (r RequestAll) Value(value []byte) RequestAll {
+	r.request.spec.value = value
+	return r
+}
+
+// LockDelay sets the lock-delay of each hold; see Request.LockDelay.
+func (r RequestAll) LockDelay(delay time.Duration) RequestAll {
+	r.request.spec.lockDelay = delay
+	return r
+}
+
+// MaxHold bounds the time for which each lock is held; see Request.MaxHold.
+func (r RequestAll) MaxHold(bound time.Duration) RequestAll {
+	r.request.spec.maxHold = bound
+	return r
+}
+
+// Actor asks in the name of an actor; see Request.Actor.
+func (r RequestAll) Actor(actor Actor) RequestAll {
+	r.request.spec.actor = actor.number
+	return r
+}
+
+// Reentrant allows the actor to hold what it holds already once more; see Request.Reentrant.
+func (r RequestAll) Reentrant() RequestAll {
+	r.request.spec.reentrant = true
+	return r
+}
+
+// Acquire waits for all of the locks; see Request.Acquire.
+func (r RequestAll) Acquire(ctx context.Context) (Holds, error) {
+	return r.request.acquire(ctx, r.request.spec)
+}
+
+// Try acquires the locks if all are free; see Request.Try.
+func (r RequestAll) Try(ctx context.Context) (Holds, error) {
+	return r.request.try(ctx)
+}
+
+// Do acquires the locks, runs the work while holding them, and releases them; see Request.Do. The loss of one stops the work.
+func (r RequestAll) Do(ctx context.Context, work func(ctx context.Context, holds Holds) error) error {
+	holds, err := r.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	return runUnder(ctx, holds[0].session, holds, func(ctx context.Context) error { return work(ctx, holds) })
+}
+
+// Semaphore is a name that is held by permits, up to a limit. Every request names the limit: those who hold or wait for permits agree on
+// one, and the coordinator refuses a request with another (ErrLimitMismatch), unless it has a revision. Waiters are served in order, so
+// that a request for many permits is not starved by others for few.
+type Semaphore struct {
+	session  func() (*Session, error)
+	name     string
+	limit    uint32
+	revision uint32
+}
+
+// LimitRevision sets the revision of the decision for this limit, for example the number of the deployment that changes it. A request with
+// a greater revision than the one in force replaces the limit at once; one with a smaller revision follows the limit in force. To go back,
+// use a greater revision again. Default: 0.
+func (s Semaphore) LimitRevision(revision uint32) Semaphore {
+	s.revision = revision
+	return s
+}
+
+// Permits requests this many permits: 1 to the limit.
+func (s Semaphore) Permits(permits uint32) Request {
+	return s.request(Permits(s.name, permits, s.limit))
+}
+
+// PermitsBetween requests as many permits as are free when its turn comes, but no fewer than least and no more than most: 1 to the limit
+// each. Hold.Permits says how many were granted.
+func (s Semaphore) PermitsBetween(least, most uint32) Request {
+	return s.request(Permits(s.name, most, s.limit).AtLeast(least))
+}
+
+func (s Semaphore) request(spec LockSpec) Request {
+	return Request{request{session: s.session, spec: acquireSpec{locks: []LockSpec{spec.LimitRevision(s.revision)}}}}
+}
+
+// entry has the methods by which clients and sessions begin requests.
+type entry struct {
+	session func() (*Session, error)
+	calls   *calls
+}
+
+// Lock requests the lock of this name: 1 to 512 bytes of UTF-8 without control characters, matched whole.
+func (e entry) Lock(name string) Request {
+	return Request{request{session: e.session, spec: acquireSpec{locks: []LockSpec{Exclusive(name)}}}}
+}
+
+// LockAll requests exclusive holds of several locks: 1 to 64 of different names, all together or none.
+func (e entry) LockAll(names ...string) RequestAll {
+	specs := make([]LockSpec, len(names))
+	for i, name := range names {
+		specs[i] = Exclusive(name)
+	}
+	return e.LockSpecs(specs...)
+}
+
+// LockSpecs requests several locks, each in a mode of its own: 1 to 64 of different names, all together or none.
+func (e entry) LockSpecs(specs ...LockSpec) RequestAll {
+	return RequestAll{request{session: e.session, spec: acquireSpec{locks: specs, several: true}}}
+}
+
+// Semaphore returns the semaphore of this name with limit permits: 1 to 1000000.
+func (e entry) Semaphore(name string, limit uint32) Semaphore {
+	return Semaphore{session: e.session, name: name, limit: limit}
+}
+
+// Election returns the election of this name. It is the exclusive lock of that name: the leader is its holder, the candidates are its
+// waiters in order, and the value is that of the hold.
+func (e entry) Election(name string) Election {
+	lock := acquireSpec{locks: []LockSpec{{name: name, mode: leaseholdv1.LockMode_LOCK_MODE_EXCLUSIVE}}}
+	return Election{request: request{session: e.session, spec: lock}, calls: e.calls}
+}
