@@ -1,0 +1,127 @@
+"""Client of Leasehold, a lock coordinator with streaming leases.
+
+`connect` returns a client for asyncio; `leasehold.sync` has the same for threads.
+
+    async with leasehold.connect("http://127.0.0.1:7420") as client:
+        async with client.lock("orders/42", wait=5) as lock:  # a loss cancels the body and raises LockLost
+            await work(lock.token)
+"""
+
+from ._version import VERSION
+from .actor import Actor
+from .admin import Admin, Gap, Ready, Watcher
+from .client import Client, Tls, connect
+from .election import Election, Leadership, Observer, Term
+from .errors import (
+    AcquireError,
+    AlreadyCandidate,
+    Busy,
+    CallFailed,
+    ChangeRefused,
+    ConnectError,
+    ConnectErrorKind,
+    CredentialsError,
+    Deadlock,
+    Failure,
+    FieldViolation,
+    ForceReleased,
+    Forked,
+    HoldError,
+    LeaseholdError,
+    LimitMismatch,
+    LimitReached,
+    LockLost,
+    LockSuspended,
+    LostReason,
+    PermissionDenied,
+    Refused,
+    SelfDeadlock,
+    SessionClosed,
+    TimedOut,
+    Unauthenticated,
+    Unavailable,
+    Unconfirmed,
+    UpgradeRefused,
+)
+from .hold import Hold, Holds, LockState, ReleaseRequest
+from .request import LockRequest, LockSpec, Semaphore
+from .session import Session, SessionInfo
+from .views import (
+    CoordinatorView,
+    EndedSession,
+    EventKind,
+    Holder,
+    Leader,
+    LeaderChange,
+    LockEvent,
+    LockMode,
+    LockView,
+    SessionView,
+    Waiter,
+)
+
+__version__ = VERSION
+
+__all__ = [
+    "AcquireError",
+    "Actor",
+    "Admin",
+    "AlreadyCandidate",
+    "Busy",
+    "CallFailed",
+    "ChangeRefused",
+    "Client",
+    "ConnectError",
+    "ConnectErrorKind",
+    "CoordinatorView",
+    "CredentialsError",
+    "Deadlock",
+    "Election",
+    "EndedSession",
+    "EventKind",
+    "Failure",
+    "FieldViolation",
+    "ForceReleased",
+    "Forked",
+    "Gap",
+    "Hold",
+    "HoldError",
+    "Holder",
+    "Holds",
+    "Leader",
+    "LeaderChange",
+    "Leadership",
+    "LeaseholdError",
+    "LimitMismatch",
+    "LimitReached",
+    "LockEvent",
+    "LockLost",
+    "LockMode",
+    "LockRequest",
+    "LockSpec",
+    "LockState",
+    "LockSuspended",
+    "LockView",
+    "LostReason",
+    "Observer",
+    "PermissionDenied",
+    "Ready",
+    "Refused",
+    "ReleaseRequest",
+    "SelfDeadlock",
+    "Semaphore",
+    "Session",
+    "SessionClosed",
+    "SessionInfo",
+    "SessionView",
+    "Term",
+    "TimedOut",
+    "Tls",
+    "Unauthenticated",
+    "Unavailable",
+    "Unconfirmed",
+    "UpgradeRefused",
+    "Waiter",
+    "Watcher",
+    "connect",
+]

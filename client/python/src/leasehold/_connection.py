@@ -1,0 +1,205 @@
+"""Connection of a session: dialled, with the stream on it and the requests to send.
+
+Only the connection's own task reads the stream, because a cancelled read cancels the call; only its writer writes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from typing import Any
+
+import grpc
+import grpc.aio
+
+from ._clock import SECOND
+from ._endpoints import Candidate
+from ._failure import Failure, from_rpc
+from ._transport import EOF, Settings, connect
+from .errors import ConnectError
+from .v1 import session_pb2
+
+SESSION = "/leasehold.v1.LockService/Session"
+CONGESTED = 1024
+"""Number of messages that gRPC has not taken yet from which the session takes no more acquires from callers."""
+
+
+class Events:
+    """Receiver of what happens on a connection."""
+
+    def connected(self, connection: Connection) -> None:
+        """Handles that the connection is made, before its stream is asked for."""
+        raise NotImplementedError
+
+    def started(self, connection: Connection) -> None:
+        """Handles that the peer serves the stream."""
+        raise NotImplementedError
+
+    def message(self, connection: Connection, message: session_pb2.SessionResponse) -> None:
+        """Handles a message."""
+        raise NotImplementedError
+
+    def ended(self, connection: Connection, failure: Failure | None) -> None:
+        """Handles the end of the stream, with a failure unless it was a plain end."""
+        raise NotImplementedError
+
+    def failed(self, connection: Connection, error: ConnectError) -> None:
+        """Handles that the connection could not be made."""
+        raise NotImplementedError
+
+    def aborted(self, connection: Connection, error: BaseException) -> None:
+        """Handles the end of the connection's task by a fault, or because the event loop ends."""
+        raise NotImplementedError
+
+
+class Connection:
+    """One connection to a coordinator, or an attempt to make one."""
+
+    def __init__(self, settings: Settings, events: Events, candidate: Candidate) -> None:
+        """Makes a connection that is not dialled yet."""
+        self.candidate = candidate
+        # The machine's number of the stream on it, once the machine knows of it.
+        self.number: int | None = None
+        # Before the files are read: what changes in between is noticed.
+        self.credentials = settings.credentials.version()
+        self._settings, self._events = settings, events
+        self._channel = settings.channel(candidate.endpoint, candidate.target, probed=True)
+        self._call: Any = None
+        self._queue: deque[session_pb2.SessionRequest] = deque()
+        self._heartbeat: session_pb2.SessionRequest | None = None
+        self._wake = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._is_cut = False
+        self.room = asyncio.Event()
+        self.room.set()
+        self.has_ended = asyncio.Event()
+
+    @property
+    def endpoint(self) -> str:
+        """The URL that it leads to, for messages."""
+        return self.candidate.endpoint.url
+
+    def dial(self, limit: int) -> None:
+        """Begins to connect, within so many nanoseconds."""
+        self._tasks.append(asyncio.get_running_loop().create_task(self._run(limit)))
+
+    async def _run(self, limit: int) -> None:
+        try:
+            try:
+                await connect(self._channel, self.candidate.endpoint, limit)
+            except ConnectError as error:
+                self._events.failed(self, error)
+                return
+            self._events.connected(self)
+        except BaseException as error:
+            self._abort(error)
+            raise
+
+    def start(self, limit: int | None) -> None:
+        """Asks for the stream, which has to begin within the limit if there is one."""
+        session = self._channel.stream_stream(
+            SESSION,
+            request_serializer=session_pb2.SessionRequest.SerializeToString,
+            response_deserializer=session_pb2.SessionResponse.FromString,
+        )
+        self._call = session(metadata=grpc.aio.Metadata(*self._settings.metadata()))
+        loop = asyncio.get_running_loop()
+        self._tasks += [loop.create_task(self._read(limit)), loop.create_task(self._write())]
+
+    async def _read(self, limit: int | None) -> None:
+        try:
+            try:
+                if limit is not None and not await self._begins(limit):
+                    failure = Failure("DEADLINE_EXCEEDED", message="the stream did not begin in time")
+                    self._events.ended(self, failure)
+                    return
+                while (message := await self._call.read()) is not EOF:
+                    # What could not be decoded is none; C core has logged it.
+                    if message is not None:
+                        self._events.message(self, message)
+                self._finished(None)
+            except grpc.aio.AioRpcError as error:
+                self._finished(from_rpc(error))
+        except BaseException as error:
+            self._abort(error)
+            raise
+
+    async def _begins(self, limit: int) -> bool:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._call.initial_metadata(), limit / SECOND)
+            if not self._call.done():
+                self._events.started(self)
+            return True
+        return False
+
+    def _finished(self, failure: Failure | None) -> None:
+        self.has_ended.set()
+        self._events.ended(self, failure)
+
+    def _abort(self, error: BaseException) -> None:
+        self.has_ended.set()
+        if not self._is_cut:
+            self._events.aborted(self, error)
+
+    def push(self, request: session_pb2.SessionRequest) -> None:
+        """Queues a request. Heartbeats overtake the others."""
+        if request.HasField("heartbeat"):
+            # One that could not be sent is worth nothing beside a newer one.
+            self._heartbeat = request
+        else:
+            self._queue.append(request)
+            if len(self._queue) >= CONGESTED:
+                self.room.clear()
+        self._wake.set()
+
+    async def _write(self) -> None:
+        # A failure means that the stream is gone, which the reader says.
+        with contextlib.suppress(grpc.aio.AioRpcError, grpc.aio.UsageError, asyncio.InvalidStateError):
+            while True:
+                if self._heartbeat is not None:
+                    request, self._heartbeat = self._heartbeat, None
+                elif self._queue:
+                    request = self._queue.popleft()
+                    if not self.room.is_set() and len(self._queue) < CONGESTED // 2:
+                        self.room.set()
+                else:
+                    self._wake.clear()
+                    await self._wake.wait()
+                    continue
+                await self._call.write(request)
+        self.room.set()
+
+    async def leave(self, limit: int) -> None:
+        """Sends the queued requests, waits for the end of the stream for so many nanoseconds, and cuts it."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self.has_ended.wait(), limit / SECOND)
+        await self.cut()
+
+    async def cut(self) -> None:
+        """Ends the stream and the connection."""
+        self.release_tasks()
+        if self._call is not None:
+            self._call.cancel()
+        await self._channel.close()
+        current = asyncio.current_task()
+        others = [task for task in self._tasks if task is not current]
+        await asyncio.gather(*others, return_exceptions=True)
+
+    def release_tasks(self) -> None:
+        """Cancels the connection's tasks."""
+        self._is_cut = True
+        self.has_ended.set()
+        self.room.set()
+        try:
+            current = asyncio.current_task()
+        except RuntimeError:
+            current = None
+        for task in self._tasks:
+            if task is not current:
+                task.cancel()
+
+    @property
+    def channel(self) -> grpc.aio.Channel:
+        """The channel, which the child of a fork must keep from being closed."""
+        return self._channel

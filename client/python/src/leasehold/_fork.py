@@ -1,0 +1,33 @@
+"""Generation of this process, which changes in the child of a fork.
+
+A child holds nothing: the session belongs to the parent, which goes on renewing it. Every hold and client notes the generation in
+which it was made, and answers "lost" or refuses in any other. No lock of a thread is taken for that, since another thread may
+have had it at the moment of the fork.
+"""
+
+import os
+from collections.abc import Callable
+
+_generation = 0
+_in_child: list[Callable[[], None]] = []
+
+
+def generation() -> int:
+    """Returns the number of forks between the program's first process and this one."""
+    return _generation
+
+
+def in_child(callback: Callable[[], None]) -> None:
+    """Has a callback called in each child, before the program goes on there."""
+    _in_child.append(callback)
+
+
+def _after_in_child() -> None:
+    global _generation
+    _generation += 1
+    for callback in _in_child:
+        callback()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_in_child)

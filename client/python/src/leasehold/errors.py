@@ -1,0 +1,404 @@
+"""Errors of this library. All derive from `LeaseholdError`."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from ._failure import Failure, FieldViolation
+from .views import Holder
+
+__all__ = [
+    "AcquireError",
+    "AlreadyCandidate",
+    "Busy",
+    "CallFailed",
+    "ChangeRefused",
+    "ConnectError",
+    "ConnectErrorKind",
+    "CredentialsError",
+    "Deadlock",
+    "Failure",
+    "FieldViolation",
+    "ForceReleased",
+    "Forked",
+    "HoldError",
+    "LeaseholdError",
+    "LimitMismatch",
+    "LimitReached",
+    "LockLost",
+    "LockSuspended",
+    "LostReason",
+    "PermissionDenied",
+    "Refused",
+    "SelfDeadlock",
+    "SessionClosed",
+    "TimedOut",
+    "Unauthenticated",
+    "Unavailable",
+    "Unconfirmed",
+    "UpgradeRefused",
+]
+
+
+class LostReason(Enum):
+    """Reason for which a lock is no longer held."""
+
+    EXPIRED = "expired"
+    """The lease ran out before it was renewed, by this process's own clock or the coordinator's."""
+    DELETED = "deleted"
+    """The lock was gone from the store before its time."""
+    TAKEN = "taken"
+    """Another client's lock was found in its place."""
+    FORCED = "forced"
+    """An operator force-released it."""
+    SESSION_ENDED = "session_ended"
+    """The stream to the coordinator ended, and every hold of the session with it."""
+    SESSION_CLOSED = "session_closed"
+    """This process closed the session."""
+    RELEASED = "released"
+    """This process released it, which is no loss."""
+    UNKNOWN = "unknown"
+    """The coordinator said that it was no longer held, but not why."""
+    PERMISSION_REVOKED = "permission_revoked"
+    """The client may not hold it any more."""
+    UNAUTHENTICATED = "unauthenticated"
+    """The client's identity expired or was removed, and no newer one came in time."""
+    RESUMED = "resumed"
+    """Another client that knew its owner id resumed it."""
+    MAX_HOLD = "max_hold"
+    """It was held for as long as it may be."""
+    FORKED = "forked"
+    """This process is a fork of the one that holds it."""
+
+
+class LeaseholdError(Exception):
+    """Base of all errors of this library."""
+
+
+class Forked(LeaseholdError):
+    """The client was made before this process was forked. Make another one in the child."""
+
+
+class CallFailed(LeaseholdError):
+    """A call without a session failed."""
+
+    def __init__(self, failure: Failure, endpoint: str = "") -> None:
+        """Makes the error of a call to this endpoint."""
+        super().__init__(f"the call to {endpoint} failed: {failure}" if endpoint else str(failure))
+        self.failure = failure
+        """The coordinator's answer, or why there is none."""
+        self.endpoint = endpoint
+        """The URL of the coordinator that was asked; empty if unknown."""
+
+    @property
+    def is_retryable(self) -> bool:
+        """Whether the same call may succeed later."""
+        return self.failure.is_retryable
+
+
+class ConnectErrorKind(Enum):
+    """Kind of a failure to open a session."""
+
+    INVALID_ENDPOINT = "invalid_endpoint"
+    CREDENTIALS = "credentials"
+    TLS = "tls"
+    MISMATCH = "mismatch"
+    UNREACHABLE = "unreachable"
+    TIMED_OUT = "timed_out"
+    UNAUTHENTICATED = "unauthenticated"
+    PERMISSION_DENIED = "permission_denied"
+    LIMIT_REACHED = "limit_reached"
+    REFUSED = "refused"
+    ENDED = "ended"
+
+
+_REFUSALS = {
+    "UNAUTHENTICATED": ConnectErrorKind.UNAUTHENTICATED,
+    "PERMISSION_DENIED": ConnectErrorKind.PERMISSION_DENIED,
+    "RESOURCE_EXHAUSTED": ConnectErrorKind.LIMIT_REACHED,
+}
+
+
+class ConnectError(LeaseholdError):
+    """No coordinator could be reached, or none opened a session."""
+
+    def __init__(self, kind: ConnectErrorKind, endpoint: str, message: str, failure: Failure | None = None) -> None:
+        """Makes the error of an attempt at this endpoint."""
+        super().__init__(message)
+        self.kind = kind
+        """What went wrong."""
+        self.endpoint = endpoint
+        """The URL of the coordinator."""
+        self.failure = failure
+        """The coordinator's answer, or the transport's error, if there is one."""
+
+    @property
+    def is_answer(self) -> bool:
+        """Whether a coordinator answered."""
+        return self.failure is not None and not self.failure.is_transport
+
+    @property
+    def is_retryable(self) -> bool:
+        """Whether another attempt may succeed."""
+        if self.kind in (ConnectErrorKind.UNREACHABLE, ConnectErrorKind.TIMED_OUT, ConnectErrorKind.ENDED):
+            return True
+        return self.failure is not None and self.failure.is_retryable
+
+    @classmethod
+    def broke(cls, endpoint: str, failure: Failure) -> ConnectError:
+        """Returns the error of a connection or stream that ended with this failure."""
+        if not failure.is_transport:
+            kind = _REFUSALS.get(failure.code, ConnectErrorKind.REFUSED)
+            return cls(kind, endpoint, f"the coordinator at {endpoint} refused to open a session: {failure}", failure)
+        if failure.is_mismatch:
+            what = f"the server at {endpoint} disagrees with the URL about TLS, or is no coordinator: {failure}"
+            return cls(ConnectErrorKind.MISMATCH, endpoint, what, failure)
+        if failure.is_tls:
+            what = f"failed to encrypt the connection to {endpoint}: {failure}"
+            return cls(ConnectErrorKind.TLS, endpoint, what, failure)
+        return cls(ConnectErrorKind.UNREACHABLE, endpoint, f"failed to reach {endpoint}: {failure}", failure)
+
+    @classmethod
+    def timed_out(cls, endpoint: str, after: int) -> ConnectError:
+        """Returns the error of a coordinator that did not answer within so many nanoseconds."""
+        what = f"the coordinator at {endpoint} did not answer within {after / 1e9:.3g} s"
+        return cls(ConnectErrorKind.TIMED_OUT, endpoint, what)
+
+    @classmethod
+    def ended(cls, endpoint: str) -> ConnectError:
+        """Returns the error of a stream that ended without a word."""
+        what = f"the coordinator at {endpoint} ended the stream before the session was open"
+        return cls(ConnectErrorKind.ENDED, endpoint, what)
+
+
+class CredentialsError(ConnectError):
+    """A certificate, key or token can't be used."""
+
+    def __init__(self, message: str) -> None:
+        """Makes the error."""
+        super().__init__(ConnectErrorKind.CREDENTIALS, "", message)
+
+
+class AcquireError(LeaseholdError):
+    """A lock was not acquired."""
+
+    def __init__(self, name: str, message: str) -> None:
+        """Makes the error of an acquire of this lock."""
+        super().__init__(message)
+        self.name = name
+        """The lock's name; several are separated by commas."""
+
+    @property
+    def failure(self) -> Failure | None:
+        """The coordinator's answer, if it refused the request."""
+        return None
+
+    @property
+    def is_retryable(self) -> bool:
+        """Whether the same acquire may succeed later."""
+        return self.failure is not None and self.failure.is_retryable
+
+
+class Busy(AcquireError):
+    """Another client holds the lock, or waits for it, and the acquire was not to wait."""
+
+    def __init__(self, name: str, holder: Holder | None) -> None:
+        """Makes the error."""
+        super().__init__(name, f"lock {name!r} is busy{_by(holder)}")
+        self.holder = holder
+        """The holder, if known."""
+
+    @property
+    def is_retryable(self) -> bool:
+        """Whether the same acquire may succeed later: yes."""
+        return True
+
+
+class TimedOut(AcquireError, TimeoutError):
+    """The lock did not come free within the wait."""
+
+    def __init__(self, name: str, wait: float, holder: Holder | None) -> None:
+        """Makes the error."""
+        super().__init__(name, f"lock {name!r} did not come free within {wait:g} s{_by(holder)}")
+        self.wait = wait
+        """The wait, in seconds."""
+        self.holder = holder
+        """The holder, if known."""
+
+    @property
+    def is_retryable(self) -> bool:
+        """Whether the same acquire may succeed later: yes."""
+        return True
+
+
+class Refused(AcquireError):
+    """The coordinator could not serve the acquire. Its subclasses are refusals that call for something of their own."""
+
+    def __init__(self, name: str, failure: Failure) -> None:
+        """Makes the error."""
+        super().__init__(name, f"failed to acquire lock {name!r}: {failure}")
+        self._failure = failure
+
+    @property
+    def failure(self) -> Failure:
+        """The coordinator's answer."""
+        return self._failure
+
+
+class Unauthenticated(Refused):
+    """The coordinator does not know who asks."""
+
+
+class PermissionDenied(Refused):
+    """The coordinator does not allow it."""
+
+
+class LimitReached(Refused):
+    """A limit of the coordinator is reached; `failure.retry_after` says when to ask again."""
+
+
+class SelfDeadlock(Refused):
+    """The actor holds the lock already, or waits for it."""
+
+
+class UpgradeRefused(Refused):
+    """The actor holds the lock in a weaker mode."""
+
+
+class LimitMismatch(Refused):
+    """The semaphore is in use with another limit."""
+
+    @property
+    def limit(self) -> int:
+        """The limit in force; 0 if the coordinator did not say."""
+        limit = self.failure.metadata.get("limit", "")
+        return int(limit) if limit.isdecimal() else 0
+
+
+class Deadlock(Refused):
+    """The wait was part of a deadlock. Release what the actor holds, and begin again."""
+
+
+class ForceReleased(Refused):
+    """An operator ended the wait."""
+
+
+class Unavailable(AcquireError):
+    """No coordinator was connected, or none answered within the wait."""
+
+    def __init__(self, name: str, source: ConnectError | None) -> None:
+        """Makes the error."""
+        why = f": {source}" if source else ""
+        super().__init__(name, f"failed to acquire lock {name!r}: no connection to a coordinator{why}")
+        self.source = source
+        """Why there is no connection, if known."""
+
+    @property
+    def is_retryable(self) -> bool:
+        """Whether the same acquire may succeed later."""
+        return self.source is None or self.source.is_retryable
+
+
+class SessionClosed(AcquireError):
+    """The session was closed."""
+
+    def __init__(self, name: str) -> None:
+        """Makes the error."""
+        super().__init__(name, f"failed to acquire lock {name!r}: the session was closed")
+
+
+class AlreadyCandidate(AcquireError):
+    """The session campaigns for the election already, or leads it."""
+
+    def __init__(self, name: str) -> None:
+        """Makes the error."""
+        super().__init__(name, f"this session campaigns for election {name!r} already, or leads it")
+
+
+class HoldError(LeaseholdError):
+    """A hold is not as the caller needs it, or could not be changed."""
+
+    def __init__(self, name: str, message: str) -> None:
+        """Makes the error of a hold of this lock."""
+        super().__init__(message)
+        self.name = name
+        """The lock's name."""
+
+
+class LockLost(HoldError):
+    """The lock is lost. That is final: stop the work, and acquire anew if you want the lock again."""
+
+    def __init__(self, name: str, token: int, reason: LostReason) -> None:
+        """Makes the error."""
+        super().__init__(name, f"lock {name!r} (token {token}) is lost: {reason.value}")
+        self.token = token
+        """The fencing token of the hold."""
+        self.reason = reason
+        """Why it was lost."""
+
+
+class LockSuspended(HoldError):
+    """The session's stream broke, and the lock may yet be resumed: it counts as not held, and is not lost."""
+
+    def __init__(self, name: str) -> None:
+        """Makes the error."""
+        super().__init__(name, f"lock {name!r} is suspended: do not act on it until it is resumed or lost")
+
+
+class Unconfirmed(HoldError):
+    """No coordinator confirmed a release or a change in time. A release goes on in the background."""
+
+    def __init__(self, name: str) -> None:
+        """Makes the error."""
+        super().__init__(name, f"no coordinator confirmed the request about lock {name!r}")
+
+
+class ChangeRefused(HoldError):
+    """The coordinator could not carry out a release or a change."""
+
+    def __init__(self, name: str, failure: Failure) -> None:
+        """Makes the error."""
+        super().__init__(name, f"the request about lock {name!r} was refused: {failure}")
+        self.failure = failure
+        """The coordinator's answer."""
+
+
+_BY_REASON: dict[str, type[Refused]] = {
+    "SELF_DEADLOCK": SelfDeadlock,
+    "UPGRADE_REFUSED": UpgradeRefused,
+    "DEADLOCK": Deadlock,
+    "FORCE_RELEASED": ForceReleased,
+    "LIMIT_MISMATCH": LimitMismatch,
+}
+_BY_CODE: dict[str, type[Refused]] = {
+    "UNAUTHENTICATED": Unauthenticated,
+    "PERMISSION_DENIED": PermissionDenied,
+    "RESOURCE_EXHAUSTED": LimitReached,
+}
+
+
+def refused(name: str, failure: Failure) -> Refused:
+    """Returns the error of an acquire that a coordinator refused."""
+    kind = _BY_REASON.get(failure.reason) or _BY_CODE.get(failure.code) or Refused
+    return kind(name, failure)
+
+
+def unconnected(name: str, source: ConnectError | None) -> AcquireError:
+    """Returns the error of an acquire that no coordinator answered."""
+    if source and source.failure and source.kind is ConnectErrorKind.UNAUTHENTICATED:
+        return Unauthenticated(name, source.failure)
+    if source and source.failure and source.kind is ConnectErrorKind.PERMISSION_DENIED:
+        return PermissionDenied(name, source.failure)
+    return Unavailable(name, source)
+
+
+def _by(holder: Holder | None) -> str:
+    if holder is None:
+        return ""
+    if holder.foreign:
+        return ": held by a program that does not use Leasehold"
+    if holder.client_name:
+        return f": held by {holder.client_name!r}"
+    if holder.session_id:
+        return f": held by session {holder.session_id}"
+    return ": held by a caller without a session"

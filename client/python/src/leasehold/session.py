@@ -1,0 +1,96 @@
+"""Sessions, through which a client holds locks for as long as their streams live."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from types import TracebackType
+
+from ._clock import SECOND, Seconds, nanos, now, wire
+from ._driver import Driver
+from ._machine import AcquireSpec, Granted, SessionInfo
+from ._transport import Settings
+from .hold import Hold
+from .v1 import session_pb2
+
+__all__ = ["Session", "SessionInfo"]
+
+
+@dataclass(frozen=True)
+class SessionOptions:
+    """What a session is opened with."""
+
+    client_name: str = ""
+    ttl: Seconds | None = None
+    disconnect_grace: Seconds = 0
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+    def open(self) -> session_pb2.SessionOpen:
+        """Returns the message that opens the session."""
+        open = session_pb2.SessionOpen(client_name=self.client_name, metadata=dict(self.metadata))
+        open.disconnect_grace.CopyFrom(wire(nanos(self.disconnect_grace)))
+        if self.ttl is not None:
+            open.ttl.CopyFrom(wire(nanos(self.ttl)))
+        return open
+
+
+class Session:
+    """A session. It reconnects by itself, and moves to another coordinator with all that it holds and waits for.
+
+    When its coordinator drains or falls silent, it moves and its locks stay held. When its stream breaks, every lock of it is lost at
+    once, or suspended if it has a `disconnect_grace`; acquires that were waiting go on waiting. Locks are never re-taken by themselves.
+    """
+
+    def __init__(self, settings: Settings, options: SessionOptions) -> None:
+        """Makes a session that is not open; `open` opens it."""
+        self._driver = Driver(settings, options.open())
+        # The leadership of each candidacy, once it is elected.
+        self._candidacies: dict[str, list[Hold]] = {}
+
+    async def open(self) -> None:
+        """Opens the session. Raises `ConnectError` if no coordinator can be reached or serves it."""
+        await self._driver.start()
+
+    @property
+    def info(self) -> SessionInfo | None:
+        """The description of the session; none while there is no connection."""
+        return self._driver.info
+
+    @property
+    def drains_in(self) -> float | None:
+        """Seconds until the coordinator goes away, once it has said that it will. The session moves by itself."""
+        until = self._driver.draining_at
+        return None if until is None else max(0, until - now()) / SECOND
+
+    async def draining(self) -> float:
+        """Waits until the coordinator is about to go away, and returns the seconds left; 0 if the session has ended."""
+        while not self._driver.has_ended:
+            await self._driver.draining.wait()
+            left = self.drains_in
+            if left is not None:
+                return left
+        return 0.0
+
+    async def _grant(self, spec: AcquireSpec) -> list[Granted]:
+        self._driver.check_fork()
+        # Here, where the caller's context is the current one.
+        return await self._driver.acquire(replace(spec, trace=self._driver.settings.trace()))
+
+    async def _acquire(self, spec: AcquireSpec) -> list[Hold]:
+        return [Hold(self._driver, granted) for granted in await self._grant(spec)]
+
+    async def close(self) -> None:
+        """Closes the session: its holds are lost first, then the coordinator hands everything on.
+
+        Returns when that is confirmed, or after two seconds.
+        """
+        await self._driver.close()
+
+    async def __aenter__(self) -> Session:
+        """Opens the session."""
+        await self.open()
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        """Closes the session."""
+        await self.close()

@@ -1,0 +1,366 @@
+"""What callers may see of locks, sessions, elections and coordinators. No view has an owner id."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import Enum
+
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from ._clock import SECOND, from_wire
+from .v1 import admin_pb2, election_pb2, types_pb2
+
+__all__ = [
+    "CoordinatorView",
+    "EndedSession",
+    "EventKind",
+    "Holder",
+    "Leader",
+    "LeaderChange",
+    "LockEvent",
+    "LockMode",
+    "LockView",
+    "SessionView",
+    "Waiter",
+]
+
+
+class LockMode(Enum):
+    """Mode in which a lock is held."""
+
+    EXCLUSIVE = "exclusive"
+    SHARED = "shared"
+    SEMAPHORE = "semaphore"
+
+
+class EventKind(Enum):
+    """Kind of a watched event."""
+
+    GRANTED = "granted"
+    QUEUED = "queued"
+    WITHDRAWN = "withdrawn"
+    RELEASED = "released"
+    EXPIRED = "expired"
+    LOST = "lost"
+    FORCED = "forced"
+    VALUE_CHANGED = "value_changed"
+    DOWNGRADED = "downgraded"
+    LIMIT_CHANGED = "limit_changed"
+    PERMITS_REDUCED = "permits_reduced"
+    RELEASE_REQUESTED = "release_requested"
+    UNKNOWN = "unknown"
+    """A kind that this version does not know."""
+
+
+_MODES: dict[int, LockMode] = {
+    types_pb2.LOCK_MODE_EXCLUSIVE: LockMode.EXCLUSIVE,
+    types_pb2.LOCK_MODE_SHARED: LockMode.SHARED,
+    types_pb2.LOCK_MODE_SEMAPHORE: LockMode.SEMAPHORE,
+}
+
+
+def _mode(mode: int) -> LockMode | None:
+    return _MODES.get(mode)
+
+
+def _kind(kind: int) -> EventKind:
+    descriptor = admin_pb2.LockEventKind.DESCRIPTOR.values_by_number.get(kind)
+    word = descriptor.name.removeprefix("LOCK_EVENT_KIND_").lower() if descriptor else "unknown"
+    return EventKind(word) if word in EventKind._value2member_map_ else EventKind.UNKNOWN
+
+
+def _time(time: Timestamp) -> datetime:
+    return time.ToDatetime(tzinfo=UTC)
+
+
+def _seconds(length: Duration) -> float:
+    return from_wire(length) / SECOND
+
+
+@dataclass(frozen=True)
+class Holder:
+    """One holder of a lock."""
+
+    session_id: str
+    """The session that holds it; empty for a hold of the unary calls and for a foreign holder."""
+    client_name: str
+    """The name that the client gave itself."""
+    coordinator: str
+    """The coordinator that granted or last confirmed the hold."""
+    fencing_token: int
+    """The fencing token; 0 for a foreign holder."""
+    acquired_at: datetime | None
+    """Time of the grant, by the store's clock; none for a foreign holder."""
+    ttl: float | None
+    """Seconds until the hold ends unless it is renewed; none if it never ends."""
+    value: bytes
+    """What the holder attached to its hold."""
+    hold_count: int
+    """Number of times that the holder holds it; 0 for a foreign holder."""
+    foreign: bool
+    """Whether a program that does not use Leasehold set the lock's key."""
+    permits: int
+    """Permits of a semaphore; 0 in other modes."""
+    actor: int
+    """The client's actor; 0 for none."""
+    max_hold: float | None
+    """Seconds from `acquired_at` for which it may be held; none if there is no bound."""
+
+    @classmethod
+    def _from(cls, holder: types_pb2.Holder) -> Holder:
+        return cls(
+            holder.session_id,
+            holder.client_name,
+            holder.coordinator,
+            holder.fencing_token,
+            _time(holder.acquired_at) if holder.HasField("acquired_at") else None,
+            _seconds(holder.ttl) if holder.HasField("ttl") else None,
+            holder.value,
+            holder.hold_count,
+            holder.foreign,
+            holder.permits,
+            holder.actor,
+            _seconds(holder.max_hold) if holder.HasField("max_hold") else None,
+        )
+
+
+@dataclass(frozen=True)
+class Waiter:
+    """One waiter for a lock."""
+
+    session_id: str
+    """The session that waits; empty for a unary call."""
+    client_name: str
+    """The name that the client gave itself."""
+    coordinator: str
+    """The coordinator at which it waits."""
+    waiting_since: datetime
+    """When it joined the queue, by the store's clock."""
+    position: int
+    """Its place: 1 is next."""
+    mode: LockMode | None
+    """How it wants to hold the lock."""
+    permits: int
+    """Permits that it wants of a semaphore; 0 in other modes."""
+    actor: int
+    """The client's actor; 0 for none."""
+    number: int
+    """The waiter's number for `force_release`."""
+    permits_at_least: int
+    """The fewest permits that it is content with; 0 if it named none."""
+
+    @classmethod
+    def _from(cls, waiter: types_pb2.Waiter) -> Waiter:
+        return cls(
+            waiter.session_id,
+            waiter.client_name,
+            waiter.coordinator,
+            _time(waiter.waiting_since),
+            waiter.position,
+            _mode(waiter.mode),
+            waiter.permits,
+            waiter.actor,
+            waiter.number,
+            waiter.permits_at_least,
+        )
+
+
+@dataclass(frozen=True)
+class LockView:
+    """Everything that can be seen of one lock."""
+
+    name: str
+    """The lock's name."""
+    mode: LockMode | None
+    """How it is held; none while it is free."""
+    holders: tuple[Holder, ...]
+    """Its holders, at most 100."""
+    waiters: tuple[Waiter, ...]
+    """Its waiters in order, at most 100; empty in listings."""
+    holder_count: int
+    """Number of all holders."""
+    waiter_count: int
+    """Number of all waiters."""
+    fencing_token: int
+    """The newest fencing token; 0 if none is on record."""
+    closed_for: float | None
+    """Seconds for which it stays closed after an unclean end; none unless it is closed."""
+    limit: int
+    """The semaphore's limit; 0 for other locks."""
+    permits_taken: int
+    """Permits that are taken; 0 for other locks."""
+    limit_revision: int
+    """The revision of the limit."""
+
+    @classmethod
+    def _from(cls, lock: types_pb2.LockView) -> LockView:
+        return cls(
+            lock.name,
+            _mode(lock.mode),
+            tuple(Holder._from(holder) for holder in lock.holders),
+            tuple(Waiter._from(waiter) for waiter in lock.waiters),
+            lock.holder_count,
+            lock.waiter_count,
+            lock.fencing_token,
+            _seconds(lock.closed_for) if lock.HasField("closed_for") else None,
+            lock.limit,
+            lock.permits_taken,
+            lock.limit_revision,
+        )
+
+
+@dataclass(frozen=True)
+class LockEvent:
+    """A change of a lock."""
+
+    kind: EventKind
+    """What happened."""
+    name: str
+    """The lock's name."""
+    time: datetime
+    """When it happened, by the store's clock."""
+    fencing_token: int
+    """The token of the hold in question; 0 for waiters and foreign holders."""
+    holder: Holder | None
+    """The hold in question."""
+    waiter: Waiter | None
+    """The waiter in question."""
+    mode: LockMode | None
+    """How the lock is held after this; none while it is free."""
+    holder_count: int
+    """Number of holders after this."""
+    waiter_count: int
+    """Number of waiters after this."""
+
+    @classmethod
+    def _from(cls, event: admin_pb2.LockEvent) -> LockEvent:
+        return cls(
+            _kind(event.kind),
+            event.name,
+            _time(event.time),
+            event.fencing_token,
+            Holder._from(event.holder) if event.HasField("holder") else None,
+            Waiter._from(event.waiter) if event.HasField("waiter") else None,
+            _mode(event.mode),
+            event.holder_count,
+            event.waiter_count,
+        )
+
+
+@dataclass(frozen=True)
+class SessionView:
+    """One session of a coordinator."""
+
+    session_id: str
+    """The session's id."""
+    client_name: str
+    """The name that the client gave itself."""
+    peer: str
+    """The address that it came from."""
+    coordinator: str
+    """The coordinator that serves it."""
+    ttl: float
+    """Its TTL in seconds."""
+    opened_at: datetime
+    """When it was opened, by the coordinator's wall clock."""
+    since_heartbeat: float
+    """Seconds since its last heartbeat."""
+    hold_count: int
+    """Number of locks that it holds."""
+    waiter_count: int
+    """Number of acquires that it has waiting."""
+    metadata: dict[str, str]
+    """Free text of the client."""
+    identity: str
+    """The identity that opened it; empty if callers need none."""
+
+    @classmethod
+    def _from(cls, session: admin_pb2.SessionView) -> SessionView:
+        return cls(
+            session.session_id,
+            session.client_name,
+            session.peer,
+            session.coordinator,
+            _seconds(session.ttl),
+            _time(session.opened_at),
+            _seconds(session.since_heartbeat),
+            session.hold_count,
+            session.waiter_count,
+            dict(session.metadata),
+            session.identity,
+        )
+
+
+@dataclass(frozen=True)
+class CoordinatorView:
+    """Status of one coordinator."""
+
+    coordinator: str
+    """Its id."""
+    version: str
+    """Its version."""
+    uptime: float
+    """Seconds since it started."""
+    serving: bool
+    """Whether it serves."""
+    reason: str
+    """Why it does not serve; empty while it does."""
+
+    @classmethod
+    def _from(cls, status: admin_pb2.GetStatusResponse) -> CoordinatorView:
+        return cls(status.coordinator, status.version, _seconds(status.uptime), status.serving, status.reason)
+
+
+@dataclass(frozen=True)
+class EndedSession:
+    """Outcome of `end_session`."""
+
+    ended: bool
+    """Whether there was such a session."""
+    session_count: int
+    """Number of sessions that coordinators have ended."""
+    hold_count: int
+    """Number of holds that were ended."""
+    waiter_count: int
+    """Number of waits that were ended."""
+
+
+@dataclass(frozen=True)
+class Leader:
+    """The leader of an election."""
+
+    fencing_token: int
+    """The token of its term; 0 for a program that does not use Leasehold."""
+    value: bytes
+    """What it proclaims."""
+    client_name: str
+    """The name that it gave itself."""
+    session_id: str
+    """The session that leads; empty for a holder by the unary calls."""
+    coordinator: str
+    """The coordinator that elected or last confirmed it."""
+    elected_at: datetime | None
+    """When it was elected, by the store's clock."""
+
+    @classmethod
+    def _from(cls, leader: election_pb2.Leader) -> Leader:
+        return cls(
+            leader.fencing_token,
+            leader.value,
+            leader.client_name,
+            leader.session_id,
+            leader.coordinator,
+            _time(leader.elected_at) if leader.HasField("elected_at") else None,
+        )
+
+
+@dataclass(frozen=True)
+class LeaderChange:
+    """A change that an observer sees."""
+
+    leader: Leader | None
+    """The leader from now on; none if nobody leads."""
+    skipped: bool
+    """Whether there may have been other leaders or values since the last change."""
