@@ -1,0 +1,505 @@
+"""The interface for asyncio, against real coordinators."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import threading
+import time
+from collections.abc import AsyncIterator
+
+import pytest
+from conftest import Coordinator, Start
+
+import leasehold
+from leasehold import LockState, LostReason
+
+
+@pytest.fixture
+async def client(shared: Coordinator) -> AsyncIterator[leasehold.Client]:
+    """A client of an undisturbed coordinator."""
+    async with leasehold.connect(shared.url, client_name="test", ttl=2) as client:
+        yield client
+
+
+@pytest.fixture
+async def other(shared: Coordinator) -> AsyncIterator[leasehold.Client]:
+    """Another client of it."""
+    async with leasehold.connect(shared.url, client_name="other", ttl=2) as client:
+        yield client
+
+
+async def waits(client: leasehold.Client, name: str, count: int = 1) -> None:
+    """Waits until so many wait for a lock."""
+    while (await client.admin.get_lock(name)).waiter_count < count:
+        await asyncio.sleep(0.005)
+
+
+forcing: set[asyncio.Task[bool]] = set()
+
+
+def force(client: leasehold.Client, name: str) -> None:
+    """Takes a lock away, in a task of its own, so that its loss does not cancel the call."""
+    task = asyncio.create_task(client.admin.force_release(name))
+    forcing.add(task)
+    task.add_done_callback(forcing.discard)
+
+
+# Locks.
+
+
+async def test_a_lock_is_handed_on_in_order_with_rising_tokens(client: leasehold.Client, other: leasehold.Client, name: str) -> None:
+    order: list[tuple[str, int]] = []
+
+    async def work(who: str, through: leasehold.Client) -> None:
+        async with through.lock(name) as lock:
+            order.append((who, lock.token))
+
+    async with client.lock(name) as lock:
+        lock.check()
+        assert lock.is_held and 0 < lock.valid_for < 2
+        tasks = []
+        for number, (who, through) in enumerate([("a", other), ("b", client), ("c", other)], 1):
+            tasks.append(asyncio.create_task(work(who, through)))
+            await waits(client, name, number)
+        assert order == []
+    await asyncio.gather(*tasks)
+    assert [who for who, _ in order] == ["a", "b", "c"]
+    tokens = [lock.token, *(token for _, token in order)]
+    assert tokens == sorted(set(tokens))
+    assert lock.state is LockState.LOST and lock.lost_reason is LostReason.RELEASED and lock.loss is None
+
+
+async def test_a_hold_is_kept_past_three_ttls(shared: Coordinator, name: str) -> None:
+    async with leasehold.connect(shared.url, ttl=0.5) as client:
+        assert client.info and client.info.ttl == 0.5
+        async with client.lock(name) as lock:
+            until = time.monotonic() + 1.6
+            while time.monotonic() < until:
+                lock.check()
+                await asyncio.sleep(0.02)
+            assert await client.admin.check_token(name, lock.token)
+
+
+async def test_busy_timed_out_and_tries(client: leasehold.Client, other: leasehold.Client, name: str) -> None:
+    async with client.lock(name, value="step 1"):
+        assert await other.lock(name).try_acquire() is None
+        with pytest.raises(leasehold.Busy) as busy:
+            await other.lock(name, wait=0).acquire()
+        assert busy.value.holder and (busy.value.holder.client_name, busy.value.holder.value) == ("test", b"step 1")
+        with pytest.raises(leasehold.TimedOut):
+            await other.lock(name, wait=0.05).acquire()
+    hold = await other.lock(name).try_acquire()
+    assert hold
+    async with hold:
+        hold.check()
+    with pytest.raises(leasehold.LockLost):
+        hold.check()
+
+
+async def test_a_loss_cancels_the_body_and_is_raised(client: leasehold.Client, name: str) -> None:
+    stopped = False
+    with pytest.raises(leasehold.LockLost) as lost:
+        async with client.lock(name) as lock:
+            force(client, name)
+            try:
+                await asyncio.sleep(60)
+            except asyncio.CancelledError:
+                stopped = True
+                raise
+    assert stopped and lost.value.reason is LostReason.FORCED and lost.value.token == lock.token
+    task = asyncio.current_task()
+    assert task and task.cancelling() == 0
+    # Nothing of the cancellation is left.
+    await asyncio.sleep(0)
+
+
+async def test_a_body_that_swallows_the_cancellation_is_told_of_the_loss(client: leasehold.Client, name: str) -> None:
+    with pytest.raises(leasehold.LockLost):
+        async with client.lock(name) as lock:
+            force(client, name)
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(60)
+            assert lock.lost.is_set()
+
+
+async def test_a_body_that_finds_the_loss_itself_is_not_cancelled_afterwards(client: leasehold.Client, name: str) -> None:
+    with pytest.raises(leasehold.LockLost):
+        async with client.lock(name) as lock:
+            lock._lease.end(leasehold._clock.now(), LostReason.EXPIRED)
+            with pytest.raises(leasehold.LockLost):
+                lock.check()
+    await asyncio.sleep(0)
+
+
+async def test_the_bodys_own_error_is_not_hidden_by_a_loss(client: leasehold.Client, name: str) -> None:
+    with pytest.raises(ZeroDivisionError) as failed:
+        async with client.lock(name):
+            force(client, name)
+            try:
+                await asyncio.sleep(60)
+            except asyncio.CancelledError:
+                raise ZeroDivisionError("the body") from None
+    chain = [failed.value.__context__, failed.value.__context__ and failed.value.__context__.__context__]
+    assert any(isinstance(one, leasehold.LockLost) for one in chain)
+    assert any("is lost: forced" in note for note in failed.value.__notes__)
+
+
+async def test_a_cancelled_body_releases_and_stays_cancelled(client: leasehold.Client, other: leasehold.Client, name: str) -> None:
+    entered = asyncio.Event()
+
+    async def body() -> None:
+        async with client.lock(name):
+            entered.set()
+            await asyncio.sleep(60)
+
+    task = asyncio.create_task(body())
+    await entered.wait()
+    task.cancel()
+    # Once more, while it may be releasing.
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    async with other.lock(name, wait=5):
+        pass
+
+
+async def test_a_cancelled_wait_is_withdrawn_and_a_grant_that_crosses_it_given_back(
+    client: leasehold.Client, other: leasehold.Client, name: str
+) -> None:
+    async with client.lock(name):
+        waiting = asyncio.create_task(other.lock(name).acquire())
+        await waits(client, name)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        while (await client.admin.get_lock(name)).waiter_count:
+            await asyncio.sleep(0.005)
+    for turns in range(20):
+        # At each point on the way to a grant.
+        asking = asyncio.create_task(other.lock(name).acquire())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        asking.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await (await asking).release()
+    async with client.lock(name, wait=5):
+        pass
+
+
+async def test_a_release_may_be_repeated_and_a_lost_one_is_false(client: leasehold.Client, name: str) -> None:
+    hold = await client.lock(name).acquire()
+    assert await asyncio.gather(hold.release(), hold.release()) == [True, True]
+    assert await hold.release()
+    hold = await client.lock(name).acquire()
+    await client.admin.force_release(name)
+    assert await hold.wait_lost() is LostReason.FORCED
+    assert not await hold.release()
+    with pytest.raises(leasehold.LockLost):
+        await hold.set_value("too late")
+
+
+async def test_a_cancelled_release_goes_on(client: leasehold.Client, other: leasehold.Client, name: str) -> None:
+    hold = await client.lock(name).acquire()
+    release = asyncio.create_task(hold.release())
+    await asyncio.sleep(0)
+    release.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await release
+    async with other.lock(name, wait=5):
+        assert not hold.is_held
+
+
+async def test_a_forgotten_hold_is_released_with_a_warning(client: leasehold.Client, other: leasehold.Client, name: str) -> None:
+    hold = await client.lock(name).acquire()
+    with pytest.warns(ResourceWarning, match=name):
+        del hold
+        gc.collect()
+    async with other.lock(name, wait=5):
+        pass
+
+
+async def test_any_thread_may_check(client: leasehold.Client, name: str) -> None:
+    async with client.lock(name) as lock:
+        said: list[bool] = []
+        thread = threading.Thread(target=lambda: said.append(lock.is_held))
+        thread.start()
+        thread.join()
+        assert said == [True]
+
+
+async def test_several_locks_are_acquired_together_and_the_loss_of_one_stops_the_body(
+    client: leasehold.Client, other: leasehold.Client, name: str
+) -> None:
+    names = [name + "b", name + "a"]
+    with pytest.raises(leasehold.LockLost) as lost:
+        async with client.lock_all(names) as locks:
+            assert [lock.name for lock in locks] == names and locks.is_held
+            assert await other.lock_all([*reversed(names), "free"]).try_acquire() is None
+            force(client, names[1])
+            await asyncio.sleep(60)
+    assert lost.value.name == names[1]
+    async with other.lock_all(names, wait=5) as locks:
+        assert await locks.release()
+
+
+async def test_modes(client: leasehold.Client, other: leasehold.Client, name: str) -> None:
+    async with client.lock(name) as writer:
+        assert await other.lock(name, shared=True).try_acquire() is None
+        await writer.downgrade()
+        async with other.lock(name, shared=True, wait=5):
+            assert (await client.admin.get_lock(name)).mode is leasehold.LockMode.SHARED
+
+
+async def test_semaphores(client: leasehold.Client, other: leasehold.Client, name: str) -> None:
+    semaphore = client.semaphore(name, limit=3)
+    async with semaphore.permits(2) as permits:
+        assert permits.permits == 2
+        assert await other.semaphore(name, limit=3).permits(2).try_acquire() is None
+        async with other.semaphore(name, limit=3).permits(3, at_least=1) as rest:
+            assert rest.permits == 1
+        await permits.keep(1)
+        async with other.semaphore(name, limit=3).permits(2, wait=5):
+            pass
+        with pytest.raises(leasehold.LimitMismatch) as mismatch:
+            await other.semaphore(name, limit=5).permits().acquire()
+        assert mismatch.value.limit == 3
+    with pytest.raises(leasehold.Refused) as refused:
+        await semaphore.permits(0).acquire()
+    assert refused.value.failure.reason == "INVALID_FIELD"
+
+
+async def test_an_actor_holds_a_lock_once_more_and_deadlocks_end(client: leasehold.Client, other: leasehold.Client, name: str) -> None:
+    async with client.lock(name, reentrant=True) as outer, client.lock(name, reentrant=True) as inner:
+        assert (outer.hold_count, inner.hold_count, outer.token) == (1, 2, inner.token)
+        with pytest.raises(leasehold.SelfDeadlock):
+            await client.lock(name, actor=leasehold.Actor.current()).acquire()
+        assert await inner.release() and outer.is_held
+    one, two = leasehold.Actor(), leasehold.Actor()
+    first, second = name + "1", name + "2"
+
+    async def both(actor: leasehold.Actor, names: list[str], barrier: asyncio.Barrier) -> None:
+        async with client.lock(names[0], actor=actor):
+            await barrier.wait()
+            async with client.lock(names[1], actor=actor):
+                pass
+
+    barrier = asyncio.Barrier(2)
+    ends = await asyncio.gather(both(one, [first, second], barrier), both(two, [second, first], barrier), return_exceptions=True)
+    assert sorted(type(end).__name__ for end in ends) == ["Deadlock", "NoneType"]
+
+
+async def test_many_tasks_exclude_each_other(shared: Coordinator, name: str) -> None:
+    register = [0, 0]
+
+    async def work(client: leasehold.Client) -> None:
+        for _ in range(10):
+            async with client.lock(name) as lock:
+                value, token = register
+                assert lock.token > token
+                await asyncio.sleep(0)
+                lock.check()
+                register[:] = [value + 1, lock.token]
+
+    async with contextlib.AsyncExitStack() as stack:
+        clients = [await stack.enter_async_context(leasehold.connect(shared.url)) for _ in range(4)]
+        await asyncio.gather(*(work(clients[number % 4]) for number in range(20)))
+    assert register[0] == 200
+
+
+async def test_a_bad_name_is_refused(client: leasehold.Client) -> None:
+    with pytest.raises(leasehold.Refused) as refused:
+        await client.lock("").acquire()
+    assert refused.value.failure.field_violations[0].field == "acquire.name"
+    with pytest.raises(ValueError, match="not negative"):
+        client.lock("a", wait=-1)
+
+
+# Elections.
+
+
+async def test_a_leader_hands_over_after_its_body_has_ended(client: leasehold.Client, other: leasehold.Client, name: str) -> None:
+    events: list[str] = []
+
+    async def lead(who: str, through: leasehold.Client) -> None:
+        async for term in through.election(name, value=who):
+            async with term:
+                events.append(f"{who} leads")
+                try:
+                    if who == "first":
+                        await asyncio.sleep(60)
+                finally:
+                    await asyncio.sleep(0.05)
+                    events.append(f"{who} ended")
+            if who == "second":
+                return
+
+    async with asyncio.TaskGroup() as tasks:
+        first = tasks.create_task(lead("first", client))
+        while not events:
+            await asyncio.sleep(0.005)
+        second = tasks.create_task(lead("second", other))
+        await waits(client, name)
+        first.cancel()
+        await second
+    assert events == ["first leads", "first ended", "second leads", "second ended"]
+
+
+async def test_a_deposed_leader_campaigns_again(client: leasehold.Client, name: str) -> None:
+    election = client.election(name, value="me")
+    tokens: list[int] = []
+
+    async def lead(term: leasehold.Term) -> str:
+        assert term.is_leader
+        tokens.append(term.token)
+        if len(tokens) < 3:
+            force(client, name)
+            await asyncio.sleep(60)
+        with pytest.raises(leasehold.AlreadyCandidate):
+            await election.campaign()
+        await term.proclaim("ready")
+        leader = await election.leader()
+        assert leader and leader.value == b"ready"
+        return "done"
+
+    assert await election.run(lead) == "done"
+    assert tokens == sorted(set(tokens)) and len(tokens) == 3
+    assert await election.leader() is None
+    with pytest.raises(ZeroDivisionError):
+        await election.run(lambda _: _fail())
+    leadership = await election.campaign("other")
+    assert await leadership.resign()
+
+
+async def _fail() -> None:
+    raise ZeroDivisionError
+
+
+async def test_observers_see_every_change(client: leasehold.Client, other: leasehold.Client, name: str) -> None:
+    async with client.election(name).observe() as observer:
+        assert (await anext(observer)).leader is None
+        # A wait may be given up without missing anything.
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(anext(observer), 0.05)
+        leadership = await other.election(name, value="a").campaign()
+        change = await anext(observer)
+        assert change.leader and (change.leader.value, change.leader.fencing_token) == (b"a", leadership.token)
+        await leadership.proclaim("b")
+        change = await anext(observer)
+        assert change.leader and change.leader.value == b"b" and not change.skipped
+        await leadership.resign()
+        assert (await anext(observer)).leader is None
+
+
+# Operators.
+
+
+async def test_watching(client: leasehold.Client, other: leasehold.Client, name: str) -> None:
+    async with other.lock(name), client.admin.watch(name) as watcher:
+        snapshot = await anext(watcher)
+        assert isinstance(snapshot, leasehold.LockView) and snapshot.holders[0].client_name == "other"
+        assert await anext(watcher) == leasehold.Ready(1)
+        waiting = asyncio.create_task(client.lock(name).acquire())
+        event = await anext(watcher)
+        assert isinstance(event, leasehold.LockEvent) and event.kind is leasehold.EventKind.QUEUED
+        waiting.cancel()
+        event = await anext(watcher)
+        assert isinstance(event, leasehold.LockEvent) and event.kind is leasehold.EventKind.WITHDRAWN
+
+
+async def test_administration(client: leasehold.Client, other: leasehold.Client, name: str) -> None:
+    admin = client.admin
+    async with other.lock(name) as lock:
+        assert [view.name async for view in admin.list_locks(name)] == [name]
+        assert (await admin.status()).serving
+        assert await admin.request_release(name, reason="deploy", within=30) == 1
+        asked = await lock.wait_release_requested()
+        assert asked and asked.reason == "deploy" and asked.within and 29 < asked.within <= 30
+        assert not await admin.check_token(name, 1)
+        sessions = await admin.list_sessions()
+        assert other.info and other.info.session_id in [session.session_id for session in sessions]
+    with pytest.raises(leasehold.CallFailed) as failed:
+        await admin.get_lock("")
+    assert failed.value.failure.reason == "INVALID_FIELD" and not failed.value.is_retryable
+
+
+async def test_an_ended_session_loses_everything_and_the_client_goes_on(
+    client: leasehold.Client, other: leasehold.Client, name: str
+) -> None:
+    with pytest.raises(leasehold.LockLost):
+        async with other.lock(name):
+            assert other.info
+            ended = await client.admin.end_session(other.info.session_id)
+            assert ended.ended and ended.hold_count == 1
+            await asyncio.sleep(60)
+    async with other.lock(name, wait=10):
+        pass
+
+
+# Life of a client.
+
+
+async def test_closing_loses_holds_first(client: leasehold.Client, other: leasehold.Client, name: str) -> None:
+    hold = await other.lock(name).acquire()
+    async with other.new_session() as session:
+        own = await other.on(session).lock(name + "2").acquire()
+    assert own.lost_reason is LostReason.SESSION_CLOSED and hold.is_held
+    await other.close()
+    assert hold.lost_reason is LostReason.SESSION_CLOSED
+    with pytest.raises(leasehold.SessionClosed):
+        await other.lock(name).acquire()
+    async with client.lock_all([name, name + "2"], wait=5):
+        pass
+
+
+async def test_nobody_to_connect_to_is_an_error_and_one_of_several_is_enough(shared: Coordinator, name: str) -> None:
+    with pytest.raises(leasehold.ConnectError) as failed:
+        await leasehold.connect("http://127.0.0.1:1").open()
+    assert failed.value.kind is leasehold.ConnectErrorKind.UNREACHABLE and failed.value.is_retryable
+    for endpoint in ("", "ftp://a", "http://a:x", "http://"):
+        with pytest.raises(leasehold.ConnectError) as failed:
+            leasehold.connect(endpoint)
+        assert failed.value.kind is leasehold.ConnectErrorKind.INVALID_ENDPOINT
+    for _ in range(4):
+        async with leasehold.connect(f"http://127.0.0.1:1,{shared.url}") as client, client.lock(name):
+            await client.admin.status()
+
+
+def test_the_end_of_the_event_loop_loses_everything(shared: Coordinator, name: str) -> None:
+    async def leave() -> leasehold.Hold:
+        client = leasehold.connect(shared.url)
+        await client.open()
+        return await client.lock(name).acquire()
+
+    hold = asyncio.run(leave())
+    assert hold.lost_reason is LostReason.SESSION_ENDED
+
+
+async def test_a_suspended_machine_finds_its_locks_lost(client: leasehold.Client, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(leasehold.LockLost) as lost:
+        async with client.lock(name) as lock:
+            later = leasehold._clock.now() + 3_000_000_000
+            monkeypatch.setattr("leasehold.hold.now", lambda: later)
+            with pytest.raises(leasehold.LockLost):
+                lock.check()
+            monkeypatch.undo()
+            await asyncio.sleep(60)
+    assert lost.value.reason is LostReason.EXPIRED
+
+
+async def test_a_blocked_event_loop_finds_its_locks_lost(shared: Coordinator, name: str) -> None:
+    async with leasehold.connect(shared.url, ttl=0.5) as client:
+        with pytest.raises(leasehold.LockLost):
+            async with client.lock(name) as lock:
+                time.sleep(0.6)  # noqa: ASYNC251
+                assert lock.state is LockState.LOST
+
+
+async def test_limits_tell_when_to_ask_again(start: Start, name: str) -> None:
+    coordinator = start("memory:", "--max-locks-per-session", "1")
+    async with leasehold.connect(coordinator.url) as client, client.lock(name):
+        with pytest.raises(leasehold.LimitReached) as reached:
+            await client.lock(name + "2").acquire()
+        assert reached.value.is_retryable and reached.value.failure.retry_after is not None
