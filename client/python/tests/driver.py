@@ -58,7 +58,7 @@ class Skewed:
         """Puts itself between the library and the system."""
         self.by = 0
         shim = SimpleNamespace(CLOCK_BOOTTIME=time.CLOCK_BOOTTIME, clock_gettime_ns=self._read)
-        _clock.time = shim  # type: ignore[assignment]
+        vars(_clock)["time"] = shim
 
     def _read(self, clock: int) -> int:
         return time.clock_gettime_ns(clock) + self.by
@@ -155,11 +155,11 @@ def of_failure(failure: leasehold.Failure) -> Json:
     kinds = {"INVALID_ARGUMENT": "invalid", "UNAUTHENTICATED": "unauthenticated", "PERMISSION_DENIED": "permission_denied"}
     if failure.is_transport:
         return {"kind": "unavailable", "message": str(failure)}
-    error = {"kind": kinds.get(failure.code, "refused"), "reason": failure.reason, "message": str(failure)}
+    error: Json = {"kind": kinds.get(failure.code, "refused"), "reason": failure.reason, "message": str(failure)}
     if failure.code == "RESOURCE_EXHAUSTED":
         error["kind"] = "limit_reached"
         if failure.retry_after is not None:
-            error["retry_after_ms"] = round(failure.retry_after * 1000)  # type: ignore[assignment]
+            error["retry_after_ms"] = round(failure.retry_after * 1000)
     return error
 
 
@@ -209,9 +209,7 @@ def err(error: BaseException) -> Json:
         for kind, word in refusals:
             if isinstance(error, kind):
                 found["kind"] = word
-        if isinstance(error, leasehold.LimitMismatch):
-            found["limit"] = error.limit
-        return found
+        return {**found, "limit": error.limit} if isinstance(error, leasehold.LimitMismatch) else found
     if isinstance(error, ValueError):
         return {"kind": "invalid", "message": str(error)}
     return {"kind": "internal", "message": f"{type(error).__name__}: {error}"}

@@ -220,7 +220,7 @@ def test_a_release_is_confirmed_found_lost_or_repeated() -> None:
     rig = Rig.opened()
     for number, owner in enumerate([b"o", b"p", b"q"], 1):
         rig.hold(0, number, owner)
-    released = {"released": session_pb2.SessionReleased(released=True)}
+    released: dict[str, Any] = {"released": session_pb2.SessionReleased(released=True)}
     assert rig.release(0, 0) == ["release o"]
     assert rig.say(0, 5, **released) == ["done None"]
     assert rig.release(0, 1) == ["release p"]
@@ -441,7 +441,7 @@ def test_tried_ids_are_named_to_the_next_coordinator_and_all_are_released() -> N
     seen = rig.open(300)
     assert seen[-1] == "release o"
     for owner in (b"n1", b"n2"):
-        nothing = {"released": session_pb2.SessionReleased()}
+        nothing: dict[str, Any] = {"released": session_pb2.SessionReleased()}
         assert rig.say(300, rig.sent[-1][1].request_id, **nothing) == [f"release {owner.decode()}"]
     assert rig.say(300, rig.sent[-1][1].request_id, released=session_pb2.SessionReleased()) == ["done None"]
 

@@ -58,7 +58,7 @@ class Calls:
         the former channels go on.
         """
         if self._generation != _fork.generation():
-            raise Forked("the client was made before this process was forked: make another one in the child")
+            raise Forked("the client was made before this process was forked")
         certificates, _ = self.settings.credentials.certificates()
         if certificates != self._certificates:
             self._former += self._channels.values()

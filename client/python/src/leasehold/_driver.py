@@ -41,7 +41,7 @@ from ._machine import (
 from ._machine.fate import fate_of_answer
 from ._machine.stream import CLOSE_TIMEOUT
 from ._route import Pauses, Route
-from ._transport import Settings
+from ._transport import Settings, check_fork
 from .errors import AcquireError, ConnectError, Forked, LostReason, SessionClosed
 from .v1 import session_pb2
 
@@ -112,6 +112,7 @@ class Driver(Events):
 
     def __init__(self, settings: Settings, open: session_pb2.SessionOpen) -> None:
         """Makes a session without a connection. `start` begins to connect."""
+        check_fork()
         self._settings = settings
         self._machine = Machine(settings.connect_timeout, open, lambda: os.urandom(16))
         self._loop = asyncio.get_running_loop()
@@ -162,7 +163,7 @@ class Driver(Events):
     def check_fork(self) -> None:
         """Fails in the child of a fork."""
         if self._generation != _fork.generation():
-            raise Forked("the client was made before this process was forked: make another one in the child")
+            raise Forked("the client was made before this process was forked")
 
     async def start(self) -> None:
         """Opens the session at the first coordinator that serves it. Fails if none does in one round."""
@@ -377,6 +378,8 @@ class Driver(Events):
             return
         if not isinstance(error, asyncio.CancelledError | GeneratorExit):
             log.error("the session ends because of a fault", exc_info=error)
+            if not self._opened.done():
+                self._opened.set_exception(error)
         self._machine.holds.end_all(now(), LostReason.SESSION_ENDED)
         self._machine.ending = True
         self._machine.outputs.clear()

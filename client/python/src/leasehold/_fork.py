@@ -9,12 +9,22 @@ import os
 from collections.abc import Callable
 
 _generation = 0
+# The first generation in which gRPC was used.
+_used_in: int | None = None
 _in_child: list[Callable[[], None]] = []
 
 
 def generation() -> int:
     """Returns the number of forks between the program's first process and this one."""
     return _generation
+
+
+def uses_grpc() -> bool:
+    """Notes that gRPC is used here. Returns whether it can be: its threads do not come along into the child of a process that used it."""
+    global _used_in
+    if _used_in is None:
+        _used_in = _generation
+    return _used_in == _generation
 
 
 def in_child(callback: Callable[[], None]) -> None:

@@ -10,12 +10,13 @@ from typing import Any
 import grpc
 import grpc.aio
 
+from . import _fork
 from ._clock import SECOND
 from ._credentials import Credentials
 from ._endpoints import Endpoint
 from ._failure import Failure, from_rpc
 from ._version import VERSION
-from .errors import ConnectError
+from .errors import ConnectError, Forked
 
 TraceSource = Callable[[], str | None]
 """Function that returns the present trace context as a `traceparent`, or none."""
@@ -49,6 +50,7 @@ class Settings:
 
     def channel(self, endpoint: Endpoint, target: str | None = None, *, probed: bool = False) -> grpc.aio.Channel:
         """Returns a channel to an endpoint, or to one of its addresses, where the one that the URL names must answer."""
+        check_fork()
         options: Options = [
             # Without a pool of its own, a channel shares connections, and their pauses, with earlier ones to the same address.
             ("grpc.use_local_subchannel_pool", 1),
@@ -82,6 +84,13 @@ class Settings:
         if authorization:
             metadata.append(("authorization", authorization))
         return metadata
+
+
+def check_fork() -> None:
+    """Fails in the fork of a process that used gRPC, whose threads did not come along."""
+    if not _fork.uses_grpc():
+        what = "connect after the fork only, or start processes by spawn or forkserver"
+        raise Forked(f"gRPC can't be used in the fork of a process that used it: {what}")
 
 
 async def connect(channel: grpc.aio.Channel, endpoint: Endpoint, limit: int) -> None:

@@ -76,7 +76,7 @@ class LeaseholdError(Exception):
 
 
 class Forked(LeaseholdError):
-    """The client was made before this process was forked. Make another one in the child."""
+    """This process is the fork of one that used a client. Connect after the fork only, or start processes by spawn or forkserver."""
 
 
 class CallFailed(LeaseholdError):

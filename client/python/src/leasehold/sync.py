@@ -13,6 +13,7 @@ method may be called by any thread.
 from __future__ import annotations
 
 import asyncio
+import atexit
 import concurrent.futures
 import logging
 import threading
@@ -64,6 +65,8 @@ class _Loop:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._serve, name="leasehold", daemon=True)
         self._thread.start()
+        # The interpreter must not end under a thread that uses gRPC.
+        atexit.register(self.stop)
 
     def _serve(self) -> None:
         asyncio.set_event_loop(self._loop)
@@ -82,7 +85,7 @@ class _Loop:
         """Runs a coroutine there, and waits for it. If the wait is interrupted, it is cancelled, and what it was granted given back."""
         if self._generation != _fork.generation():
             work.close()
-            raise Forked("the client was made before this process was forked: make another one in the child")
+            raise Forked("the client was made before this process was forked")
         if threading.current_thread() is self._thread:
             work.close()
             raise RuntimeError("this would wait for itself: callbacks of the client's own thread must not call it")
@@ -102,6 +105,7 @@ class _Loop:
         if self._generation == _fork.generation() and self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
+            atexit.unregister(self.stop)
 
 
 class Hold:

@@ -1,0 +1,283 @@
+"""The interface for threads, and forks, against real coordinators."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from conftest import Coordinator, Start
+
+import leasehold
+import leasehold.sync
+from leasehold import LockState, LostReason
+
+
+@pytest.fixture
+def client(shared: Coordinator) -> Iterator[leasehold.sync.Client]:
+    """A client of an undisturbed coordinator."""
+    with leasehold.sync.connect(shared.url, client_name="test", ttl=2) as client:
+        yield client
+
+
+@pytest.fixture
+def other(shared: Coordinator) -> Iterator[leasehold.sync.Client]:
+    """Another client of it."""
+    with leasehold.sync.connect(shared.url, client_name="other", ttl=2) as client:
+        yield client
+
+
+def test_locks(client: leasehold.sync.Client, other: leasehold.sync.Client, name: str) -> None:
+    with client.lock(name) as lock:
+        lock.check()
+        assert other.lock(name).try_acquire() is None
+        with pytest.raises(leasehold.TimedOut):
+            other.lock(name, wait=0.05).acquire()
+        lock.set_value("v")
+        assert client.admin.get_lock(name).holders[0].value == b"v"
+    assert lock.lost.is_set() and lock.lost_reason is LostReason.RELEASED
+    hold = other.lock(name).try_acquire()
+    assert hold and hold.token > lock.token
+    assert hold.release() and hold.release()
+    with other.lock(name) as lock:
+        lock.downgrade()
+        with client.lock(name, shared=True, wait=5):
+            pass
+    with client.lock_all([name + "2", name]) as locks, client.semaphore(name + "3", limit=3).permits(2) as permits:
+        locks.check()
+        assert permits.permits == 2
+        permits.keep(1)
+    with client.lock(name, reentrant=True), client.lock(name, reentrant=True) as inner:
+        assert inner.hold_count == 2
+
+
+def test_a_loss_is_told_by_check_event_callback_and_at_the_end(
+    client: leasehold.sync.Client, other: leasehold.sync.Client, name: str
+) -> None:
+    told: list[leasehold.sync.Hold] = []
+    called = threading.Event()
+
+    def on_lost(hold: leasehold.sync.Hold) -> None:
+        told.append(hold)
+        # A callback may use the client.
+        assert not hold.release()
+        called.set()
+
+    with pytest.raises(leasehold.LockLost) as lost:
+        with client.lock(name, on_lost=on_lost) as lock:
+            assert other.admin.force_release(name)
+            assert lock.lost.wait(5)
+            with pytest.raises(leasehold.LockLost):
+                lock.check()
+    assert lost.value.reason is LostReason.FORCED
+    assert called.wait(5) and told == [lock]
+    with client.lock(name, on_lost=on_lost):
+        called.clear()
+    # A release is no loss.
+    assert not called.is_set()
+
+
+def test_the_bodys_own_error_is_not_hidden_by_a_loss(client: leasehold.sync.Client, other: leasehold.sync.Client, name: str) -> None:
+    with pytest.raises(ZeroDivisionError) as failed:
+        with client.lock(name) as lock:
+            other.admin.force_release(name)
+            lock.lost.wait(5)
+            raise ZeroDivisionError
+    assert isinstance(failed.value.__context__, leasehold.LockLost)
+    with pytest.raises(ZeroDivisionError):
+        with client.lock(name):
+            raise ZeroDivisionError
+    with other.lock(name, wait=5):
+        pass
+
+
+def test_threads_exclude_each_other(client: leasehold.sync.Client, other: leasehold.sync.Client, name: str) -> None:
+    register = [0, 0]
+
+    def work(through: leasehold.sync.Client) -> None:
+        for _ in range(10):
+            with through.lock(name) as lock:
+                value, token = register
+                assert lock.token > token
+                lock.check()
+                register[:] = [value + 1, lock.token]
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(work, [client, other] * 4))
+    assert register[0] == 80
+
+
+def test_elections(client: leasehold.sync.Client, other: leasehold.sync.Client, name: str) -> None:
+    election = client.election(name, value="me")
+    tokens: list[int] = []
+    with other.election(name).observe() as observer:
+        assert next(observer).leader is None
+
+        def lead(term: leasehold.sync.Term) -> str:
+            tokens.append(term.token)
+            if len(tokens) == 1:
+                other.admin.force_release(name)
+                term.lost.wait(5)
+                term.check()
+            term.proclaim("ready")
+            return "done"
+
+        assert election.run(lead) == "done"
+        assert len(tokens) == 2
+        seen = [next(observer).leader for _ in range(5)]
+        assert [leader and leader.value for leader in seen] == [b"me", None, b"me", b"ready", None]
+    for term in election:
+        with term:
+            leader = election.leader()
+            assert leader and leader.fencing_token == term.token
+            break
+    assert election.leader() is None
+    assert election.campaign().resign()
+
+
+def test_a_blocked_thread_loses_nothing(client: leasehold.sync.Client, name: str) -> None:
+    with client.lock(name) as lock:
+        # Longer than the TTL, which the client's own thread renews.
+        time.sleep(2.2)
+        lock.check()
+
+
+def test_a_stopped_coordinator_loses_the_lock_at_the_deadline(start: Start, name: str) -> None:
+    coordinator = start()
+    with leasehold.sync.connect(coordinator.url, ttl=0.5) as client:
+        with pytest.raises(leasehold.LockLost):
+            with client.lock(name) as lock:
+                coordinator.stop()
+                before, left = time.monotonic(), lock.lost_in
+                assert lock.lost.wait(5)
+                assert time.monotonic() - before <= left + 0.3
+        coordinator.go_on()
+
+
+def test_a_suspended_lock_is_settled(start: Start, redis: str, name: str) -> None:
+    coordinator = start(redis)
+    with leasehold.sync.connect(coordinator.url, ttl=4, disconnect_grace=4) as client, client.lock(name) as lock:
+        coordinator.kill()
+        assert lock.changed(LockState.HELD) is LockState.SUSPENDED
+        with pytest.raises(leasehold.LockSuspended):
+            lock.check()
+        coordinator.restart()
+        lock.settled()
+        lock.check()
+
+
+def test_closing_and_errors(shared: Coordinator, name: str) -> None:
+    client = leasehold.sync.connect(shared.url)
+    with pytest.raises(RuntimeError):
+        client.lock(name)
+    with client:
+        hold = client.lock(name).acquire()
+        with client.new_session() as session, client.on(session).lock(name + "2") as own:
+            assert own.is_held
+    assert hold.lost_reason is LostReason.SESSION_CLOSED
+    with pytest.raises(leasehold.ConnectError):
+        leasehold.sync.connect("http://127.0.0.1:1").open()
+    assert [thread.name for thread in threading.enumerate() if thread.name == "leasehold"] == []
+
+
+def test_ctrl_c_gives_a_wait_up(client: leasehold.sync.Client, shared: Coordinator, name: str) -> None:
+    program = f"""
+        import leasehold.sync
+        client = leasehold.sync.connect({shared.url!r})
+        client.open()
+        try:
+            client.lock({name!r}).acquire()
+        except KeyboardInterrupt:
+            pass
+        while client.admin.get_lock({name!r}).waiter_count: pass
+        client.close()
+        print("given up")
+    """
+    with client.lock(name):
+        process = subprocess.Popen([sys.executable, "-c", textwrap.dedent(program)], stdout=subprocess.PIPE, text=True)
+        while not client.admin.get_lock(name).waiter_count:
+            time.sleep(0.005)
+        process.send_signal(signal.SIGINT)
+        assert process.communicate(timeout=10)[0] == "given up\n"
+
+
+@pytest.mark.parametrize("end", ["exit", "os._exit"])
+@pytest.mark.parametrize("kind", ["sync", "asyncio"])
+def test_the_child_of_a_fork_holds_nothing_and_disturbs_nothing(shared: Coordinator, name: str, kind: str, end: str) -> None:
+    """In a process of its own, since this one has more threads than a fork should."""
+    program = f"""
+        import asyncio, gc, os, sys, time
+        import leasehold, leasehold.sync
+
+        def child(client, hold, acquire):
+            try:
+                assert not hold.is_held and hold.lost_reason is leasehold.LostReason.FORKED
+                try:
+                    hold.check()
+                    raise SystemExit("held in the child")
+                except leasehold.LockLost:
+                    pass
+                try:
+                    acquire()
+                    raise SystemExit("acquired in the child")
+                except leasehold.Forked:
+                    pass
+                # gRPC can't connect there, which is told at once.
+                try:
+                    leasehold.sync.connect({shared.url!r}).open()
+                    raise SystemExit("connected in the child")
+                except leasehold.Forked:
+                    pass
+                del client, hold
+                gc.collect()
+            except BaseException as error:
+                print("child", repr(error), flush=True)
+                os._exit(1)
+
+        def parent(check):
+            pid = os.fork()
+            if pid == 0:
+                return None
+            assert os.waitpid(pid, 0)[1] == 0
+            return True
+
+        if {kind!r} == "sync":
+            client = leasehold.sync.connect({shared.url!r}, ttl=1)
+            client.open()
+            hold = client.lock({name!r}).acquire()
+            if parent(hold) is None:
+                child(client, hold, lambda: client.lock("x").acquire())
+                {"sys.exit(0)" if end == "exit" else "os._exit(0)"}
+            time.sleep(1.2)
+            hold.check()
+            assert hold.release()
+            client.close()
+            print("held")
+        else:
+            async def main():
+                async with leasehold.connect({shared.url!r}, ttl=1) as client, client.lock({name!r}) as hold:
+                    if parent(hold) is None:
+                        def acquire():
+                            try:
+                                client.lock("x").acquire().send(None)
+                            except StopIteration:
+                                pass
+                        child(client, hold, acquire)
+                        os._exit(0)
+                    await asyncio.sleep(1.2)
+                    hold.check()
+                print("held")
+            asyncio.run(main())
+    """
+    environment = {**os.environ, "GRPC_VERBOSITY": "ERROR"}
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=30, env=environment, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "held\n"), done.stdout + done.stderr
