@@ -155,7 +155,8 @@ class Connection:
 
     async def _write(self) -> None:
         # A failure means that the stream is gone, which the reader says.
-        with contextlib.suppress(grpc.aio.AioRpcError, grpc.aio.UsageError, asyncio.InvalidStateError):
+        with contextlib.suppress(grpc.aio.AioRpcError, grpc.aio.InternalError, grpc.aio.UsageError, asyncio.InvalidStateError):
+            await self._call.wait_for_connection()
             while True:
                 if self._heartbeat is not None:
                     request, self._heartbeat = self._heartbeat, None
@@ -167,8 +168,17 @@ class Connection:
                     self._wake.clear()
                     await self._wake.wait()
                     continue
-                await self._call.write(request)
+                await self._send(request)
         self.room.set()
+
+    async def _send(self, request: session_pb2.SessionRequest) -> None:
+        # If the stream has ended, `write` makes up a status, which hides the peer's for good: that would take an expired identity or
+        # a drain for a broken connection. What is below it only fails.
+        inner = getattr(self._call, "_cython_call", None)
+        if inner is None:
+            await self._call.write(request)
+        else:
+            await inner.send_serialized_message(request.SerializeToString())
 
     async def leave(self, limit: int) -> None:
         """Sends the queued requests, waits for the end of the stream for so many nanoseconds, and cuts it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -116,9 +117,13 @@ def from_session(answer: session_pb2.SessionFailure) -> Failure:
 
 def from_rpc(error: grpc.aio.AioRpcError) -> Failure:
     """Returns the failure of a call that ended with this status."""
-    code, message = error.code().name, error.details() or ""
-    details = None
-    for key, value in error.trailing_metadata() or ():
+    return from_status(error.code(), error.details(), error.trailing_metadata())
+
+
+def from_status(status: grpc.StatusCode, message: str | None, trailing: Iterable[tuple[str, str | bytes]] | None) -> Failure:
+    """Returns the failure of a call that ended with this status."""
+    code, message, details = status.name, message or "", None
+    for key, value in trailing or ():
         if key == "grpc-status-details-bin" and isinstance(value, bytes):
             details = value
     if details is None:

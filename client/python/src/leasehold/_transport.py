@@ -51,13 +51,17 @@ class Settings:
     def channel(self, endpoint: Endpoint, target: str | None = None, *, probed: bool = False) -> grpc.aio.Channel:
         """Returns a channel to an endpoint, or to one of its addresses, where the one that the URL names must answer."""
         check_fork()
+        authority = endpoint.authority
+        if endpoint.is_encrypted and self.credentials.server_name:
+            # C core refuses a call to another name than the one that it verifies.
+            authority = f"{self.credentials.server_name}:{endpoint.port}"
         options: Options = [
             # Without a pool of its own, a channel shares connections, and their pauses, with earlier ones to the same address.
             ("grpc.use_local_subchannel_pool", 1),
             ("grpc.enable_retries", 0),
             ("grpc.service_config_disable_resolution", 1),
             ("grpc.enable_http_proxy", 0),
-            ("grpc.default_authority", endpoint.authority),
+            ("grpc.default_authority", authority),
             ("grpc.primary_user_agent", f"leasehold-python/{VERSION}"),
             ("grpc.max_reconnect_backoff_ms", 2000),
             ("grpc.initial_reconnect_backoff_ms", 100),

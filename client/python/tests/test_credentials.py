@@ -1,0 +1,190 @@
+"""TLS and tokens from files that change, against real coordinators."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import hashlib
+import ipaddress
+import os
+from pathlib import Path
+
+import pytest
+from conftest import Start
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+import leasehold
+import leasehold.sync
+from leasehold import ConnectErrorKind, LockState, LostReason
+from leasehold._credentials import Credentials
+from leasehold._endpoints import parse
+
+
+class Authority:
+    """A CA of the tests."""
+
+    def __init__(self, directory: Path) -> None:
+        """Makes it, and writes its certificate."""
+        self._directory = directory
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "tests")])
+        builder = self._builder(self._name, self._key).add_extension(x509.BasicConstraints(True, None), critical=True)
+        self.path = directory / f"ca-{os.urandom(4).hex()}.pem"
+        self.path.write_bytes(builder.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
+
+    def _builder(self, name: x509.Name, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
+        begin = datetime.datetime.now(datetime.UTC) - datetime.timedelta(hours=1)
+        return (
+            x509.CertificateBuilder()
+            .subject_name(name)
+            .issuer_name(self._name)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(begin)
+            .not_valid_after(begin + datetime.timedelta(days=1))
+        )
+
+    def issue(self, name: str, *sans: x509.GeneralName) -> tuple[Path, Path]:
+        """Writes a certificate and its key."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        builder = self._builder(subject, key).add_extension(x509.SubjectAlternativeName(sans), critical=False)
+        certificate = builder.sign(self._key, hashes.SHA256())
+        cert, private = self._directory / f"{name}.pem", self._directory / f"{name}.key"
+        cert.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+        private.write_bytes(key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()))
+        return cert, private
+
+
+async def test_tls_trusts_the_ca_and_verifies_the_urls_name(start: Start, tmp_path: Path, name: str) -> None:
+    authority, stranger = Authority(tmp_path), Authority(tmp_path)
+    cert, key = authority.issue("locks.example", x509.DNSName("locks.example"), x509.DNSName("localhost"))
+    coordinator = start("memory:", "--tls-cert", str(cert), "--tls-key", str(key), scheme="https")
+    url = coordinator.url.replace("127.0.0.1", "localhost")
+    async with leasehold.connect(url, tls=leasehold.Tls(authority.path)) as client, client.lock(name):
+        await client.admin.status()
+    # The address is not certified, unless another name is verified instead.
+    for tls in (leasehold.Tls(authority.path), leasehold.Tls(stranger.path, server_name="locks.example")):
+        with pytest.raises(leasehold.ConnectError) as failed:
+            await leasehold.connect(coordinator.url, tls=tls).open()
+        assert failed.value.kind is ConnectErrorKind.TLS and not failed.value.is_retryable
+    named = leasehold.Tls(authority.path, server_name="locks.example")
+    async with leasehold.connect(coordinator.url, tls=named) as client, client.lock(name):
+        pass
+    with pytest.raises(leasehold.ConnectError):
+        await leasehold.connect(coordinator.url.replace("https", "http")).open()
+
+
+async def test_a_replaced_client_certificate_moves_the_session(
+    start: Start, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("leasehold._driver.SPREAD", 0)
+    authority = Authority(tmp_path)
+    server = authority.issue("server", x509.IPAddress(ipaddress.ip_address("127.0.0.1")))
+    cert, key = authority.issue("client", x509.DNSName("billing.example"))
+    config = tmp_path / "leasehold.toml"
+    config.write_text('[[permission]]\nidentities = ["cert:*"]\nallow = ["acquire", "inspect"]\nlocks = [""]\n')
+    flags = ["--tls-cert", str(server[0]), "--tls-key", str(server[1]), "--tls-client-ca", str(authority.path)]
+    coordinator = start("memory:", *flags, "--config", str(config), scheme="https")
+    async with leasehold.connect(coordinator.url, tls=leasehold.Tls(authority.path, cert, key), ttl=4) as client:
+        async with client.lock(name) as lock:
+            assert client.info
+            before = client.info.session_id
+            # Half of it first: the key alone can't be used.
+            newer = authority.issue("newer", x509.DNSName("billing.example"))
+            newer[1].replace(key)
+            assert client._settings.credentials.version() == 0
+            newer[0].replace(cert)
+            while client.info is None or client.info.session_id == before:
+                lock.check()
+                await asyncio.sleep(0.01)
+            lock.check()
+            assert await client.admin.check_token(name, lock.token)
+
+
+def token() -> tuple[str, str]:
+    """Returns a token, and the hash by which the coordinator knows it."""
+    made = f"lh_{os.urandom(32).hex()}"
+    return made, f"sha256:{hashlib.sha256(made.encode()).hexdigest()}"
+
+
+async def test_a_token_file_is_followed_and_an_identity_that_is_gone_suspends(
+    start: Start, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("leasehold._driver.SPREAD", 0)
+    (first, first_hash), (second, second_hash), (third, third_hash) = token(), token(), token()
+    tokens, config, mine = tmp_path / "tokens", tmp_path / "leasehold.toml", tmp_path / "mine"
+    config.write_text('[[permission]]\nidentities = ["token:ci"]\nallow = ["acquire", "inspect"]\nlocks = ["test"]\n')
+    tokens.write_text(f"ci {first_hash}\nci {second_hash}\n")
+    mine.write_text(first + "\n")
+    coordinator = start("memory:", "--token-file", str(tokens), "--config", str(config))
+    with pytest.raises(leasehold.ConnectError) as failed:
+        await leasehold.connect(coordinator.url, token="lh_wrong").open()
+    assert failed.value.kind is ConnectErrorKind.UNAUTHENTICATED and "lh_wrong" not in str(failed.value)
+    async with leasehold.connect(coordinator.url, token_file=mine, ttl=8) as client, client.lock(name) as lock:
+        with pytest.raises(leasehold.PermissionDenied):
+            await client.lock("other").acquire()
+        assert client.info
+        before = client.info.session_id
+        # Replaced in time: it moves, and stays held.
+        mine.write_text(second + "\n")
+        while client.info is None or client.info.session_id == before:
+            lock.check()
+            await asyncio.sleep(0.01)
+        lock.check()
+        # Gone before it is replaced: suspended, then resumed with the newer one.
+        replaced = tmp_path / "tokens.new"
+        replaced.write_text(f"ci {third_hash}\n")
+        replaced.replace(tokens)
+        assert await lock.changed(LockState.HELD) is LockState.SUSPENDED
+        mine.write_text(third + "\n")
+        await lock.settled()
+        assert await client.admin.check_token(name, lock.token)
+
+
+async def test_an_identity_that_stays_gone_loses_the_lock(start: Start, tmp_path: Path, name: str) -> None:
+    made, hashed = token()
+    tokens, config = tmp_path / "tokens", tmp_path / "leasehold.toml"
+    config.write_text('[[permission]]\nidentities = ["token:ci"]\nallow = ["acquire", "inspect"]\nlocks = ["test"]\n')
+    tokens.write_text(f"ci {hashed}\n")
+    coordinator = start("memory:", "--token-file", str(tokens), "--config", str(config))
+    async with leasehold.connect(coordinator.url, token=made, ttl=2) as client:
+        with pytest.raises(leasehold.LockLost) as lost:
+            async with client.lock(name):
+                tokens.write_text(f"someone {token()[1]}\n")
+                await asyncio.sleep(60)
+        assert lost.value.reason is LostReason.UNAUTHENTICATED
+        with pytest.raises(leasehold.Unauthenticated):
+            await client.lock(name).acquire()
+
+
+def test_a_token_stays_on_this_machine_unless_it_is_encrypted_or_allowed(tmp_path: Path) -> None:
+    for url in ("http://locks.example", "http://10.0.0.1", "http://127.0.0.1,http://10.0.0.1", "http://localhost.example"):
+        with pytest.raises(leasehold.CredentialsError) as failed:
+            leasehold.connect(url, token="lh_secret")
+        assert "secret" not in str(failed.value)
+        leasehold.connect(url, token="lh_secret", allow_plaintext_token=True)
+    for url in ("http://127.0.0.1", "http://[::1]", "http://localhost"):
+        leasehold.connect(url, token="lh_secret")
+    for bad in ("", "two words", "two\nlines", "tökén", "a" * 9000):
+        with pytest.raises(leasehold.CredentialsError):
+            leasehold.connect("http://localhost", token=bad)
+    with pytest.raises(leasehold.CredentialsError, match="could not read"):
+        leasehold.connect("http://localhost", token_file=tmp_path / "none")
+
+
+def test_files_that_change_are_read_again_and_invalid_ones_are_not_used(tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    path.write_text("first\n")
+    credentials = Credentials(parse("http://localhost"), None, None, path, False)
+    assert (credentials.authorization(), credentials.version()) == ("Bearer first", 0)
+    # Of the same length, and within the same step of the file system's clock.
+    path.write_text("other\n")
+    assert (credentials.authorization(), credentials.version()) == ("Bearer other", 1)
+    path.write_text("two words\n")
+    assert (credentials.authorization(), credentials.version()) == ("Bearer other", 1)
+    path.unlink()
+    assert credentials.authorization() == "Bearer other"
