@@ -7,7 +7,7 @@ TOOLS := target/tools
 BUF := $(TOOLS)/node_modules/.bin/buf
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test soak planted torture torture-all fuzz bench bench-scaling bench-quick demo demo-scheduler lint fmt clippy vet doc buf deny ops portable portable-foreign deb proto-baseline proto-go setup tools
+.PHONY: help run build test lint-python soak planted torture torture-all fuzz bench bench-scaling bench-quick demo demo-scheduler lint fmt clippy vet doc buf deny ops portable portable-foreign deb proto-baseline proto-go setup tools
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,7 +29,10 @@ build: ## Build every program and every test
 test: setup build ## Run every test that proves correctness and finishes soon, against real Redis servers and processes
 	$(CARGO) test --locked --workspace --lib --bins --examples
 	$(CARGO) test --locked --workspace --doc
-	$(MAKE) --jobs=3 --output-sync=target $(addprefix suite-,$(SUITES) go)
+	$(MAKE) --jobs=3 --output-sync=target $(addprefix suite-,$(SUITES) go python)
+
+lint-python: ## Check formatting, lints and types of the Python client
+	@client/python/check lint
 
 soak: setup build ## Run the tests that need long waits, load or statistics (on a quiet machine); SOAK=short shortens them, as CI does
 	$(MAKE) $(addprefix soak-,$(MEASURED))
@@ -52,6 +55,10 @@ suite-%:
 # Where there is no Go, it says that it is skipped.
 suite-go:
 	@tests/go test
+
+# The same for Python.
+suite-python:
+	@client/python/check test
 
 soak-%:
 	SOAK=$(SOAK) $(CARGO) test --locked --workspace --test $* -- soak::
@@ -104,7 +111,7 @@ demo-scheduler: setup ## Run jobs at each tick by an elected leader, while leade
 	$(CARGO) build --locked -p leasehold-server --bins
 	$(CARGO) run --locked -p leasehold-example-scheduler
 
-lint: fmt clippy vet doc buf deny ## Check formatting, lints, documentation, protobuf files and dependencies
+lint: fmt clippy vet lint-python doc buf deny ## Check formatting, lints, documentation, protobuf files and dependencies
 
 fmt:
 	@tests/words

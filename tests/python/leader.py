@@ -11,7 +11,7 @@ input ends:
     lost REASON                 the term is over, and it campaigns anew
     resigned                    the term is over as asked
 
-`Leader` is a sample to learn from and to copy: a candidacy is the exclusive lock of the election on a session, and moves with it.
+`Leader` shows the messages of the steps in `docs/clients.md`, for those who write a client; a program uses `client/python`. A candidacy is the exclusive lock of the election on a session, and moves with it.
 It lacks: TLS and tokens; a `disconnect_grace`, so that a coordinator that crashes ends the term; further locks on its session.
 """
 

@@ -9,8 +9,9 @@
 
 ADDRESS is `host:port` of a coordinator.
 
-`Session` is a sample to learn from and to copy. It may be used from several threads, sends heartbeats, computes the deadline of
-each lock by a clock that counts suspended time, and takes a lock for lost at its deadline, whatever the network does.
+A test of the stubs as anybody generates them, and no client to copy: `client/python` is one. `Session` may be used from several
+threads, sends heartbeats, computes the deadline of each lock by a clock that counts suspended time, and takes a lock for lost at its
+deadline, whatever the network does.
 
 It lacks: TLS and tokens; reconnecting and resuming, so that every lock is lost when the stream ends (also while a coordinator
 drains, of which `draining` tells); several names in one acquire, reentrant acquires, set_value and downgrade; safety across a fork.
