@@ -7,7 +7,7 @@ TOOLS := target/tools
 BUF := $(TOOLS)/node_modules/.bin/buf
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test lint-python soak planted torture torture-all fuzz bench bench-scaling bench-quick demo demo-scheduler lint fmt clippy vet doc buf deny ops portable portable-foreign deb proto-baseline proto-go setup tools
+.PHONY: help run build test lint-python soak planted torture torture-all fuzz bench bench-scaling bench-libraries bench-quick demo demo-scheduler lint fmt clippy vet doc buf deny ops portable portable-foreign deb proto-baseline proto-go setup tools
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -68,13 +68,19 @@ planted: ## Plant one fault after the other in the real code, and check that the
 
 # A planted fault is in programs of its own, so that nobody runs them by mistake.
 PLANTED ?=
-TORTURE_TARGET = $(or $(CARGO_TARGET_DIR),target)$(if $(PLANTED),/planted)
+TARGET = $(abspath $(or $(CARGO_TARGET_DIR),target))
+TORTURE_TARGET = $(TARGET)$(if $(PLANTED),/planted)
 TORTURE_FEATURES = $(if $(PLANTED),leasehold-server/planted$(comma)leasehold-torture/planted)
-TORTURE = $(if $(PLANTED),LEASEHOLD_TEST_FEATURES=$(TORTURE_FEATURES)) $(TORTURE_TARGET)/debug/torture $(if $(SEED),--seed $(SEED)) $(if $(TLS),--tls $(TLS)) $(if $(PLANTED),--planted $(PLANTED))
+TORTURE = $(if $(PLANTED),LEASEHOLD_TEST_FEATURES=$(TORTURE_FEATURES)) $(TORTURE_TARGET)/debug/torture $(if $(SEED),--seed $(SEED)) $(if $(TLS),--tls $(TLS)) $(if $(PLANTED),--planted $(PLANTED)) $(foreach library,$(LIBRARIES),--library "$(library)=$(TORTURE_$(library))")
 TORTURE_BUILD = $(CARGO) build --locked --workspace --bins $(if $(PLANTED),--target-dir $(TORTURE_TARGET) --features $(TORTURE_FEATURES))
+# Clients on these libraries take part beside the others: LIBRARIES="go python".
+LIBRARIES ?=
+PYTHON = env PYTHONPATH=$(CURDIR)/client/python/src $(TARGET)/python-client/bin/python $(CURDIR)/client/python
+TORTURE_go = $(TARGET)/torture-go
+TORTURE_python = $(PYTHON)/tests/torture.py
 comma := ,
 # A store that is not asked for is one Redis server.
-torture: setup ## Kill, stop, cut and fail over real processes, and check what all of them believed; MINUTES=10 SEED=n STORE=memory|single|sentinel|cluster|quorum TLS=yes|no; PLANTED=fault shows that it finds one
+torture: setup $(addprefix torture-client-,$(LIBRARIES)) ## Kill, stop, cut and fail over real processes, and check what all of them believed; MINUTES=10 SEED=n STORE=memory|single|sentinel|cluster|quorum TLS=yes|no LIBRARIES="go python"; PLANTED=fault shows that it finds one
 	$(TORTURE_BUILD)
 	$(TORTURE) --minutes $(or $(MINUTES),10) --store $(if $(filter memory:,$(STORE)),single,$(STORE))
 
@@ -82,6 +88,12 @@ torture: setup ## Kill, stop, cut and fail over real processes, and check what a
 torture-all: setup ## Do that with a store of each kind, two at a time; MINUTES=2 SEED=n; a line of counts each
 	$(TORTURE_BUILD)
 	@$(MAKE) --no-print-directory --keep-going --jobs=2 --output-sync=target $(addprefix torture-,cluster sentinel quorum single memory)
+
+torture-client-go:
+	cd client/go && go build -o $(TORTURE_go) ./internal/torture
+
+torture-client-python:
+	client/python/check environment
 
 torture-%:
 	@$(TORTURE) --minutes $(or $(MINUTES),2) --store $* --brief
@@ -99,6 +111,14 @@ bench: setup ## Measure beside etcd, rslock and what gRPC and Redis allow, and w
 bench-scaling: setup ## Measure the model of costs, check what it predicts, and write docs/scaling.md (a quarter of an hour, on a quiet machine)
 	$(CARGO) build --locked --release --workspace --bins
 	$(CARGO) bench --locked --workspace --bench scaling
+
+bench-libraries: setup ## Measure the client libraries beside redsync, etcd's client and redis-py, and write docs/client-benchmarks.md (five minutes, on a quiet machine)
+	@tests/peers/setup
+	cd client/go/benchmark && go build -o $(TARGET)/benchmark-go .
+	client/python/check environment
+	$(CARGO) build --locked --release --workspace --bins
+	LEASEHOLD_LIBRARIES="$$(printf 'go=%s\npython=%s\n' '$(TARGET)/benchmark-go' '$(PYTHON)/benchmarks/benchmark.py')" \
+		$(CARGO) bench --locked --workspace --bench libraries
 
 bench-quick: setup ## Check that every part of the benchmark works, in a minute or two; the figures say nothing
 	@tests/benches/check
