@@ -159,11 +159,10 @@ type tlsTransport struct {
 	name  string
 }
 
-func (t *tlsTransport) ClientHandshake(ctx context.Context, authority string, conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
+func (t *tlsTransport) ClientHandshake(ctx context.Context, _ string, conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	config, _ := t.files.current()
-	config = config.Clone()
-	config.ServerName = t.name
-	return credentials.NewTLS(config).ClientHandshake(ctx, authority, conn)
+	// It verifies the name that it is given here, whatever the authority of the calls.
+	return credentials.NewTLS(config.Clone()).ClientHandshake(ctx, t.name, conn)
 }
 
 func (t *tlsTransport) ServerHandshake(net.Conn) (net.Conn, credentials.AuthInfo, error) {

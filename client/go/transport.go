@@ -26,6 +26,8 @@ const (
 	// those that are.
 	unread         = 64 << 10
 	unreadTogether = 1<<31 - 1
+	// alerted is how a connection fails that a server with TLS answers with an alert, which is shorter than any HTTP/2 frame.
+	alerted = "server preface: unexpected EOF"
 )
 
 // connOptions returns the options that all connections to the endpoint have.
@@ -105,7 +107,7 @@ func ready(ctx context.Context, conn *grpc.ClientConn, endpoint string) *Failure
 // isDistrust reports whether a connection failed because one side does not trust the other's certificate, or because what answers is
 // no coordinator: nothing that passes by itself. gRPC keeps nothing of the cause but its words.
 func isDistrust(message string) bool {
-	for _, sign := range []string{"tls: ", "x509: ", "http2: frame", "HTTP/1", "missing selected ALPN"} {
+	for _, sign := range []string{"tls: ", "x509: ", "http2: frame", "HTTP/1", "missing selected ALPN", alerted} {
 		if strings.Contains(message, sign) {
 			return true
 		}
@@ -124,7 +126,7 @@ func explain(message string) string {
 	switch {
 	case strings.Contains(message, "first record does not look like a TLS handshake"):
 		message += ": what answers there does not speak TLS; use http:// or the coordinator's TLS port"
-	case strings.Contains(message, "http2: frame"), strings.Contains(message, "HTTP/1"):
+	case strings.Contains(message, "http2: frame"), strings.Contains(message, "HTTP/1"), strings.Contains(message, alerted):
 		message += ": what answers there is no coordinator's gRPC port, or speaks TLS; use https:// there"
 	}
 	return message
