@@ -245,6 +245,22 @@ async def test_several_locks_are_acquired_together_and_the_loss_of_one_stops_the
         assert await locks.release()
 
 
+async def test_one_request_may_be_used_by_several_tasks(client: leasehold.Client, name: str) -> None:
+    request = client.lock(name, shared=True)
+    both = asyncio.Barrier(2)
+
+    async def work(first: bool) -> leasehold.Hold:
+        async with request as lock:
+            await both.wait()
+            if not first:
+                await asyncio.sleep(0.05)
+            lock.check()
+        return lock
+
+    one, other = await asyncio.gather(work(True), work(False))
+    assert one.lost_reason is other.lost_reason is LostReason.RELEASED
+
+
 async def test_modes(client: leasehold.Client, other: leasehold.Client, name: str) -> None:
     async with client.lock(name) as writer:
         assert await other.lock(name, shared=True).try_acquire() is None

@@ -7,6 +7,7 @@
             await work(lock.token)
 """
 
+from . import _fork as _fork  # before gRPC
 from ._version import VERSION
 from .actor import Actor
 from .admin import Admin, Gap, Ready, Watcher

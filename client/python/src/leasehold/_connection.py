@@ -13,6 +13,7 @@ from typing import Any
 import grpc
 import grpc.aio
 
+from . import _fork
 from ._clock import SECOND
 from ._endpoints import Candidate
 from ._failure import Failure, from_rpc
@@ -64,6 +65,7 @@ class Connection:
         # Before the files are read: what changes in between is noticed.
         self.credentials = settings.credentials.version()
         self._settings, self._events = settings, events
+        self._generation = _fork.generation()
         self._channel = settings.channel(candidate.endpoint, candidate.target, probed=True)
         self._call: Any = None
         self._queue: deque[session_pb2.SessionRequest] = deque()
@@ -157,7 +159,7 @@ class Connection:
         # A failure means that the stream is gone, which the reader says.
         with contextlib.suppress(grpc.aio.AioRpcError, grpc.aio.InternalError, grpc.aio.UsageError, asyncio.InvalidStateError):
             await self._call.wait_for_connection()
-            while True:
+            while self._generation == _fork.generation():
                 if self._heartbeat is not None:
                     request, self._heartbeat = self._heartbeat, None
                 elif self._queue:
@@ -187,7 +189,9 @@ class Connection:
         await self.cut()
 
     async def cut(self) -> None:
-        """Ends the stream and the connection."""
+        """Ends the stream and the connection. In a fork, that is the parent's to do."""
+        if self._generation != _fork.generation():
+            return
         self.release_tasks()
         if self._call is not None:
             self._call.cancel()

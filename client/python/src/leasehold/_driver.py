@@ -6,6 +6,7 @@ Everything is called by that loop, one thing at a time, so that no state is shar
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import functools
 import logging
 import os
@@ -89,19 +90,16 @@ class Renewing:
 
 
 _drivers: weakref.WeakSet[Driver] = weakref.WeakSet()
-_parents: list[Any] = []
 
 
 def _after_fork() -> None:
-    # The child must not close the connections that it shares with its parent, not even as it exits: what they stand for is kept for
-    # good, with a reference that no end of the interpreter takes.
-    import ctypes
-
-    for driver in list(_drivers):
-        for connection in driver.connections():
-            _parents.append(connection)
-            for kept in (connection, connection.channel):
-                ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
+    connections = [connection for driver in list(_drivers) for connection in driver.connections()]
+    # gRPC must not close them there, nor what it would say at that reach the coordinator, not even as the child exits: they are kept
+    # for good, and lead nowhere. So the parent's death also ends them, although the child lives.
+    for connection in connections:
+        for kept in (connection, connection.channel):
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
+    _fork.cut_sockets({connection.candidate.address for connection in connections})
 
 
 _fork.in_child(_after_fork)
@@ -132,6 +130,7 @@ class Driver(Events):
         self._pauses = Pauses(settings.backoff_min, settings.backoff_max)
         self._renewing = Renewing()
         self._alarm: asyncio.TimerHandle | None = None
+        self._armed_for: int | None = None
         self._last_acquire = 0
         self._opened: asyncio.Future[None] = self._loop.create_future()
         self._ended: asyncio.Future[None] = self._loop.create_future()
@@ -246,17 +245,22 @@ class Driver(Events):
     # Time.
 
     def _arm(self) -> None:
+        wanted = self._machine.alarm()
+        if self._alarm and wanted == self._armed_for and not self.has_ended:
+            return
         if self._alarm:
             self._alarm.cancel()
-        if self.has_ended:
             self._alarm = None
+        if self.has_ended:
             return
-        wanted, pause = self._machine.alarm(), LONGEST_SLEEP
-        if wanted is not None:
-            pause = max(0, min(wanted - now(), LONGEST_SLEEP))
+        pause = LONGEST_SLEEP if wanted is None else max(0, min(wanted - now(), LONGEST_SLEEP))
+        self._armed_for = wanted
         self._alarm = self._loop.call_later(pause / SECOND, self._on_alarm)
 
     def _on_alarm(self) -> None:
+        self._alarm = None
+        if self._generation != _fork.generation():
+            return
         self._machine.tick(now())
         self._renew_credentials()
         self._settle()
@@ -272,7 +276,12 @@ class Driver(Events):
     # Outputs.
 
     def _settle(self) -> None:
-        """Carries out what the machine asks for, and sets the alarm. To be called after every input."""
+        """Carries out what the machine asks for, and sets the alarm. To be called after every input.
+
+        A fork does nothing of that: the session is its parent's.
+        """
+        if self._generation != _fork.generation():
+            return
         try:
             self._carry_out()
             self._connect_if_wanted()
@@ -374,7 +383,7 @@ class Driver(Events):
 
     def _abort(self, error: BaseException) -> None:
         """Ends the session after a fault, or with the event loop: nobody may go on believing in its holds."""
-        if self.has_ended:
+        if self.has_ended or self._generation != _fork.generation():
             return
         if not isinstance(error, asyncio.CancelledError | GeneratorExit):
             log.error("the session ends because of a fault", exc_info=error)

@@ -77,6 +77,12 @@ class Candidate:
     endpoint: Endpoint
     target: str
 
+    @property
+    def address(self) -> tuple[str, int]:
+        """The address and the port."""
+        host, _, port = self.target.partition(":")[2].rpartition(":")
+        return host.strip("[]"), int(port)
+
 
 async def addresses(endpoint: Endpoint, limit: int) -> list[Candidate]:
     """Looks up the addresses that an endpoint stands for, within so many nanoseconds."""

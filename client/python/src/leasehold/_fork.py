@@ -6,7 +6,11 @@ have had it at the moment of the fork.
 """
 
 import os
+import socket
 from collections.abc import Callable
+
+# C core's own handlers start its pollers again in the child, which abort the child now and then. It reads this when it is first used.
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
 _generation = 0
 # The first generation in which gRPC was used.
@@ -30,6 +34,25 @@ def uses_grpc() -> bool:
 def in_child(callback: Callable[[], None]) -> None:
     """Has a callback called in each child, before the program goes on there."""
     _in_child.append(callback)
+
+
+def cut_sockets(peers: set[tuple[str, int]]) -> None:
+    """Replaces this process's sockets to these addresses and ports by ones that lead nowhere. The parent's are not touched."""
+    try:
+        numbers = [int(number) for number in os.listdir("/proc/self/fd" if os.path.isdir("/proc/self/fd") else "/dev/fd")]
+    except OSError:
+        return
+    nowhere = os.open(os.devnull, os.O_RDWR | getattr(os, "O_CLOEXEC", 0))
+    for number in numbers:
+        try:
+            with socket.socket(fileno=os.dup(number)) as inherited:
+                peer = inherited.getpeername()
+        except OSError:
+            continue
+        # Sockets of both families show an IPv4 address so.
+        if isinstance(peer, tuple) and (str(peer[0]).removeprefix("::ffff:"), peer[1]) in peers:
+            os.dup2(nowhere, number, inheritable=False)
+    os.close(nowhere)
 
 
 def _after_in_child() -> None:

@@ -178,6 +178,8 @@ class Lease:
 
     def end(self, now: int, reason: LostReason) -> LostReason | None:
         """Ends the hold; the first reason stays. Returns that one if it had ended before."""
+        if self.is_forked:
+            return LostReason.FORKED
         with self._lock:
             self._at(now)
             first = self._reason

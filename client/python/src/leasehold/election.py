@@ -15,7 +15,7 @@ from ._machine import AcquireSpec, HoldResult, LockSpec
 from ._route import Pauses
 from .actor import Actor
 from .errors import AcquireError, AlreadyCandidate, Busy, LockLost, TimedOut
-from .hold import Hold, close_scope
+from .hold import Hold, close_scope, take_scope
 from .session import Session
 from .v1 import election_pb2
 from .views import Leader, LeaderChange
@@ -64,7 +64,7 @@ class Term(Leadership):
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> bool:
         """Ends the body, then resigns."""
         try:
-            await close_scope(self._scopes.pop(), [self], error)
+            await close_scope(take_scope(self._scopes), [self], error)
         except LockLost as lost:
             if not self._is_own(lost):
                 raise

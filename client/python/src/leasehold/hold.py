@@ -62,6 +62,11 @@ class Scope:
             self._is_stopped = True
             self._task.cancel()
 
+    @property
+    def is_mine(self) -> bool:
+        """Whether it is that of the running task."""
+        return self._task is asyncio.current_task()
+
     def lost(self) -> LockLost | None:
         """Returns the first of the losses, if there is one."""
         return next((lost for hold in self._holds if (lost := hold.loss)), None)
@@ -292,7 +297,7 @@ class Hold:
 
     def _begin_release(self) -> asyncio.Future[HoldResult] | None:
         """Ends the hold here first, then tells the session: this process must not believe in it once it may be handed on."""
-        if self._is_told:
+        if self._is_told or self._lease.is_forked:
             return self._release
         self._is_told = True
         was_lost = self._lease.end(now(), LostReason.RELEASED)
@@ -337,7 +342,7 @@ class Hold:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool | None:
         """Ends the body, then releases the lock."""
-        await close_scope(self._scopes.pop(), [self], error)
+        await close_scope(take_scope(self._scopes), [self], error)
         return None
 
     def __del__(self) -> None:
@@ -354,6 +359,12 @@ class Hold:
     def __repr__(self) -> str:
         """Shows name, token and state."""
         return f"<{type(self).__name__} {self.name!r} token={self.token} {self.state.value}>"
+
+
+def take_scope(scopes: list[Scope]) -> Scope:
+    """Removes the last scope of the running task."""
+    index = max(index for index, scope in enumerate(scopes) if scope.is_mine)
+    return scopes.pop(index)
 
 
 async def close_scope(scope: Scope, holds: Sequence[Hold], error: BaseException | None) -> None:
@@ -430,5 +441,5 @@ class Holds(Sequence[Hold]):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool | None:
         """Ends the body, then releases the locks."""
-        await close_scope(self._scopes.pop(), self._holds, error)
+        await close_scope(take_scope(self._scopes), self._holds, error)
         return None

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from types import TracebackType
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from ._clock import Seconds, nanos
 from ._failure import invalid_field
@@ -63,7 +64,8 @@ class LockRequest(Generic[H]):
         self._session = session
         self._spec = spec
         self._make = make
-        self._entered: list[H] = []
+        # Each task ends what it began.
+        self._entered: list[tuple[asyncio.Task[Any] | None, H]] = []
 
     async def acquire(self) -> H:
         """Waits for the lock, and returns its hold. If the call is cancelled, a grant that crosses it is given back.
@@ -94,14 +96,17 @@ class LockRequest(Generic[H]):
         """Acquires, and begins the body."""
         hold = await self.acquire()
         await hold.__aenter__()
-        self._entered.append(hold)
+        self._entered.append((asyncio.current_task(), hold))
         return hold
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool | None:
         """Ends the body, then releases."""
-        return await self._entered.pop().__aexit__(kind, error, traceback)
+        task = asyncio.current_task()
+        index = max(index for index, (owner, _) in enumerate(self._entered) if owner is task)
+        _, hold = self._entered.pop(index)
+        return await hold.__aexit__(kind, error, traceback)
 
 
 @dataclass(frozen=True)

@@ -118,15 +118,18 @@ class Hold:
     def __init__(self, loop: _Loop, inner: hold.Hold, on_lost: OnLost | None = None) -> None:
         """Makes the hold of a grant."""
         self._loop, self._inner, self._on_lost = loop, inner, on_lost
+        self._telling = threading.Lock()
         self.lost = threading.Event()
         """Event that is set once it is lost or released. It may come late: `check` reads the clock."""
         inner._lease.listen(self._changed)
         self._changed()
 
     def _changed(self) -> None:
-        if self._inner.lost_reason and not self.lost.is_set():
-            self.lost.set()
-            if self._on_lost and self._inner.loss:
+        if self._inner.lost_reason:
+            with self._telling:
+                is_first = not self.lost.is_set()
+                self.lost.set()
+            if is_first and self._on_lost and self._inner.loss:
                 threading.Thread(target=self._tell, args=(self._on_lost,), name="leasehold-lost", daemon=True).start()
 
     def _tell(self, on_lost: OnLost) -> None:
@@ -442,6 +445,7 @@ class Election:
     def __init__(self, loop: _Loop, inner: election.Election, on_lost: OnLost | None) -> None:
         """Makes it."""
         self._loop, self._inner, self._on_lost = loop, inner, on_lost
+        self._telling = threading.Lock()
 
     @property
     def name(self) -> str:

@@ -61,8 +61,8 @@ class Answers(Resuming):
         elif kind == "lost":
             for lock in message.lost.locks:
                 reason = reason_from_wire(lock.reason)
-                log.warning("the coordinator says that lock %r is lost: %s", lock.name, reason.value)
-                self.holds.lost(lock.owner_id, now, reason)
+                if self.holds.lost(lock.owner_id, now, reason):
+                    log.warning("the coordinator says that lock %r is lost: %s", lock.name, reason.value)
         elif kind == "release_requested":
             asked = message.release_requested
             self.holds.ask(asked.owner_id, ReleaseRequest._from(asked))

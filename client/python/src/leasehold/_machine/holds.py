@@ -89,11 +89,15 @@ class Holds:
             return LostReason.UNKNOWN
         return hold.guards[key].lease.lost(now) or hold.owned
 
-    def lost(self, owner_id: bytes, now: int, reason: LostReason) -> None:
-        """Handles the coordinator's message that it does not hold this lock for the session any more."""
+    def lost(self, owner_id: bytes, now: int, reason: LostReason) -> bool:
+        """Handles the coordinator's message that it does not hold this lock for the session any more.
+
+        Returns whether the session knew the hold.
+        """
         number = self._by_owner.get(owner_id)
         if number is not None:
             self.forget(number, now, reason)
+        return number is not None
 
     def ask(self, owner_id: bytes, request: ReleaseRequest) -> None:
         """Handles the coordinator's message that an operator asks for the release of this lock."""
