@@ -12,6 +12,8 @@ pub(crate) struct Moment(u64);
 impl Moment {
     /// Reads the clock.
     pub(crate) fn now() -> Self {
+        #[cfg(feature = "simulation")]
+        let read = || read().saturating_add(skew::by());
         Self(read())
     }
 
@@ -40,6 +42,34 @@ impl Moment {
 fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
+
+/// Time by which tests set this process's clock forward, as a suspension of the machine does.
+#[cfg(feature = "simulation")]
+mod skew {
+    use std::{
+        sync::atomic::{AtomicU64, Ordering},
+        time::Duration,
+    };
+
+    static SKEW: AtomicU64 = AtomicU64::new(0);
+
+    pub(super) fn by() -> u64 {
+        SKEW.load(Ordering::Relaxed)
+    }
+
+    /// Sets the clock forward.
+    pub fn skew(by: Duration) {
+        SKEW.fetch_add(super::nanos(by), Ordering::Relaxed);
+    }
+
+    /// Returns the reading of the clock, in nanoseconds.
+    pub fn read() -> u64 {
+        super::Moment::now().as_nanos()
+    }
+}
+
+#[cfg(feature = "simulation")]
+pub use skew::{read as read_clock, skew as skew_clock};
 
 /// Returns the earlier of two moments, of which either may not be set.
 pub(crate) fn earlier(a: Option<Moment>, b: Option<Moment>) -> Option<Moment> {

@@ -192,10 +192,11 @@ pub use view::{
 };
 pub use watcher::LockWatcher;
 
-/// Sessions without their drivers, for the workspace's own tests. No part of the API.
+/// Sessions without their drivers, and the clock, for the workspace's own tests. No part of the API.
 #[cfg(feature = "simulation")]
 #[doc(hidden)]
 pub mod simulation {
+    pub use crate::clock::{read_clock, skew_clock};
     pub use crate::session::simulated::{Acquire, Guard, Output, Session, StreamEnd};
 }
 

@@ -1,0 +1,120 @@
+//! Clocks: which one a library reads, and what a jump of it means.
+
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use leasehold_tests::RawSession;
+use serde_json::json;
+
+use crate::{
+    driver::{PROMPT, nanos, now, number},
+    mutant::{Lines, Way},
+    site::Site,
+    world::World,
+};
+
+/// Time by which the clock of a namespace is ahead.
+const AHEAD: Duration = Duration::from_secs(100_000);
+
+/// The time for which the machine was suspended counts: a hold whose deadline passed meanwhile is lost at once, and others last.
+pub(super) async fn jumps(world: World) -> anyhow::Result<()> {
+    let site = Site::start(1).await;
+    let driver = world.driver().await?;
+    driver
+        .connect("c1", &site.endpoints(), json!({ "ttl_ms": 8000 }))
+        .await?;
+    driver.hold("h1", "c1", "a").await?;
+    driver.run("skew_clock", json!({ "ms": 1000 })).await?;
+    let state = driver.state("h1").await?;
+    ensure!(
+        state.is_held(),
+        "lost by a jump within its validity: {state:?}"
+    );
+    driver.run("skew_clock", json!({ "ms": 8000 })).await?;
+    let state = driver.state("h1").await?;
+    ensure!(
+        !state.is_held(),
+        "held after a jump past its deadline: {state:?}"
+    );
+    driver.event("h1", "state", "lost", PROMPT).await?;
+    // The session goes on, or another one does.
+    driver.hold("h2", "c1", "b").await?;
+    let state = driver.state("h2").await?;
+    ensure!(state.is_held(), "not held after the jump: {state:?}");
+    Ok(())
+}
+
+/// Counts no suspended time.
+pub(super) fn stands_still() -> Lines {
+    Box::new(
+        |way, kind, line| match way == Way::ToDriver && kind == "skew_clock" {
+            true => vec![(Way::ToRunner, json!({ "id": line["id"], "ok": {} }))],
+            false => vec![(way, line)],
+        },
+    )
+}
+
+/// Deadlines are counted on the system's clock that counts suspended time: in a namespace where it is ahead, the library's is too.
+pub(super) async fn source(world: World) -> anyhow::Result<()> {
+    let site = Site::start(1).await;
+    let ahead = AHEAD.as_secs().to_string();
+    let driver = world
+        .driver_by(&["unshare", "-rT", "--boottime", &ahead])
+        .await?;
+    driver.connect("c1", &site.endpoints(), json!({})).await?;
+    let before = now();
+    let reply = driver.run("clock", json!({ "on": "c1" })).await?;
+    let after = now();
+    let clock: u64 = number(&reply["clock_ns"]).context("there is no `clock_ns`")?;
+    let expected = before + nanos(AHEAD)..=after + nanos(AHEAD);
+    // A clock of hundredths of a second is good enough.
+    let is_it = expected.contains(&clock) || expected.contains(&(clock + 10_000_000));
+    ensure!(
+        is_it,
+        "another clock: it reads {clock}, expected {expected:?}"
+    );
+    Ok(())
+}
+
+/// Reads the clock that does not count suspended time.
+pub(super) fn reads_another_clock() -> Lines {
+    Box::new(|way, kind, mut line| {
+        if way == Way::ToRunner && kind == "clock" {
+            line["ok"]["clock_ns"] = json!(now().to_string());
+        }
+        vec![(way, line)]
+    })
+}
+
+/// The child of a fork holds nothing, and the parent goes on as before.
+pub(super) async fn fork(world: World) -> anyhow::Result<()> {
+    let site = Site::start(1).await;
+    let driver = world.driver().await?;
+    driver
+        .connect("c1", &site.endpoints(), json!({ "ttl_ms": 2000 }))
+        .await?;
+    driver.hold("h1", "c1", "a").await?;
+    let child = driver.run("fork", json!({ "h": "h1" })).await?;
+    ensure!(
+        child["state"] != "held",
+        "the child of a fork holds the lock: {child}"
+    );
+    let limit = Duration::from_millis(2500);
+    let (last, _) = driver.watch("h1", limit, |state| !state.is_held()).await?;
+    ensure!(last.is_held(), "a fork ended the parent's hold: {last:?}");
+    let mut rival = RawSession::open(&site.endpoint(0), Duration::from_secs(10)).await;
+    let asked = rival.ask("a", None).await;
+    driver.run("release", json!({ "h": "h1" })).await?;
+    rival.granted(asked, PROMPT).await;
+    Ok(())
+}
+
+/// Holds the lock twice after a fork.
+pub(super) fn holds_twice() -> Lines {
+    Box::new(|way, kind, mut line| {
+        if way == Way::ToRunner && kind == "fork" {
+            line["ok"]["state"] = json!("held");
+        }
+        vec![(way, line)]
+    })
+}

@@ -1,0 +1,395 @@
+//! Resumes on another stream.
+
+use std::collections::HashSet;
+
+use anyhow::{Context, ensure};
+use leasehold_proto::v1::{
+    LostLock, LostReason, ResumedHold, ResumedLock, SessionDraining, SessionOpened, SessionQueued,
+    SessionResume, resumed_lock, session_request::Request, session_response::Response,
+    session_resume,
+};
+use leasehold_tests::raw::{fresh_owner_id, wire};
+use prost::Message as _;
+use serde_json::json;
+use tokio::time::{Duration, sleep};
+
+use super::scripts::{LONG, begin, hold};
+use crate::{
+    driver::{PROMPT, State, now, token},
+    mutant::{Message, Wire},
+    scripted::{Scripted, Stream, locks, opened},
+    world::World,
+};
+
+/// Settings of clients whose sessions come back.
+fn settings() -> serde_json::Value {
+    json!({ "ttl_ms": 20_000, "grace_ms": 20_000 })
+}
+
+/// Returns an entry as it is taken over.
+fn resumed(resume: &SessionResume, token: i64) -> ResumedLock {
+    ResumedLock {
+        name: resume.name.clone(),
+        owner_id: resume.next_owner_id.clone(),
+        what: Some(resumed_lock::What::Hold(ResumedHold {
+            fencing_token: token,
+            hold_count: 1,
+        })),
+        ..ResumedLock::default()
+    }
+}
+
+/// An attempt to resume that was not answered may have been carried out: the next one names its owner id, and has one of its own.
+pub(super) async fn unanswered(world: World) -> anyhow::Result<()> {
+    let (driver, mut scripted, mut stream) = begin(&world, LONG, settings()).await?;
+    stream.answer_heartbeats(Some(LONG));
+    let held = hold(&driver, &mut stream, "h1", "c1", "a", 7).await?;
+    scripted.cut().await;
+
+    let mut tried: Vec<Vec<u8>> = Vec::new();
+    for _ in 0..2 {
+        let mut attempt = scripted.session(PROMPT).await?;
+        let (_, open) = attempt.open().await?;
+        tried.push(attempted(&open.resume, &held.owner_id, &tried)?);
+        scripted.cut().await;
+    }
+    let mut last = scripted.session(PROMPT).await?;
+    let (id, open) = last.open().await?;
+    let next = attempted(&open.resume, &held.owner_id, &tried)?;
+    let resumed = vec![resumed(&open.resume[0], 7)];
+    last.send(
+        id,
+        Response::Opened(SessionOpened {
+            resumed,
+            ..opened(LONG)
+        }),
+    );
+    last.answer_heartbeats(Some(LONG));
+    let (state, _) = driver.watch("h1", PROMPT, State::is_held).await?;
+    ensure!(state.is_held(), "not held after the resume: {state:?}");
+    driver.ask("release", json!({ "h": "h1" }));
+    let release = last.release().await?;
+    ensure!(
+        release.owner_id == next,
+        "it releases under another owner id: {release:?}"
+    );
+    Ok(())
+}
+
+/// Checks an attempt's only entry, and returns its next owner id.
+fn attempted(
+    resume: &[SessionResume],
+    owner_id: &[u8],
+    tried: &[Vec<u8>],
+) -> anyhow::Result<Vec<u8>> {
+    ensure!(resume.len() == 1, "not one entry: {resume:?}");
+    let entry = &resume[0];
+    ensure!(
+        entry.owner_id == owner_id,
+        "it resumes another hold: {entry:?}"
+    );
+    ensure!(
+        entry.next_owner_id.len() == 16,
+        "no next owner id: {entry:?}"
+    );
+    for id in tried {
+        ensure!(
+            entry.tried_owner_ids.contains(id),
+            "a tried owner id is left out: {entry:?}"
+        );
+        ensure!(
+            entry.next_owner_id != *id,
+            "an owner id is used for two attempts: {entry:?}"
+        );
+    }
+    let Some(session_resume::What::Hold(hold)) = &entry.what else {
+        anyhow::bail!("it does not resume a hold: {entry:?}");
+    };
+    ensure!(
+        hold.fencing_token == 7 && hold.hold_count == 1,
+        "another hold: {entry:?}"
+    );
+    Ok(entry.next_owner_id.clone())
+}
+
+/// Names no tried owner ids.
+pub(super) fn forgets_attempts() -> Wire {
+    Box::new(|_, mut message| {
+        if let Message::Request(request) = &mut message
+            && let Some(Request::Open(open)) = &mut request.request
+        {
+            for entry in &mut open.resume {
+                entry.tried_owner_ids.clear();
+            }
+        }
+        vec![message]
+    })
+}
+
+/// Waits for the session of a client that knows two coordinators. Returns the one that has it first.
+async fn either(
+    mut one: Scripted,
+    mut other: Scripted,
+) -> anyhow::Result<(Stream, Scripted, Scripted)> {
+    let is_first = tokio::select! {
+        stream = one.session(PROMPT) => (stream?, true),
+        stream = other.session(PROMPT) => (stream?, false),
+    };
+    Ok(match is_first {
+        (stream, true) => (stream, one, other),
+        (stream, false) => (stream, other, one),
+    })
+}
+
+/// Once a client resumes on another stream, the one that it leaves has no say about the holds.
+pub(super) async fn old_stream(world: World) -> anyhow::Result<()> {
+    let driver = world.driver().await?;
+    let (one, other) = (world.scripted().await, world.scripted().await);
+    let ask =
+        json!({ "as": "c1", "endpoints": [one.endpoint(), other.endpoint()], "ttl_ms": 20_000 });
+    let connecting = driver.ask("connect", ask);
+    let (mut old, _first, mut second) = either(one, other).await?;
+    old.opens(opened(LONG)).await?;
+    driver.served(connecting, PROMPT).await?;
+    old.answer_heartbeats(Some(LONG));
+    let held = hold(&driver, &mut old, "h1", "c1", "a", 7).await?;
+
+    old.send(
+        0,
+        Response::Draining(SessionDraining {
+            deadline: wire(Duration::from_secs(5)),
+        }),
+    );
+    let mut new = second.session(PROMPT).await?;
+    let (id, open) = new.open().await?;
+    let entry = open.resume.first().context("it resumes nothing")?;
+    old.lost("a", &held.owner_id, LostReason::Resumed);
+    old.lost("a", &held.owner_id, LostReason::Expired);
+    // Before the answer, and after it.
+    still_held(&driver).await?;
+    new.send(
+        id,
+        Response::Opened(SessionOpened {
+            resumed: vec![resumed(entry, 7)],
+            ..opened(LONG)
+        }),
+    );
+    new.answer_heartbeats(Some(LONG));
+    old.lost("a", &held.owner_id, LostReason::Deleted);
+    still_held(&driver).await?;
+    let events = driver.events("h1");
+    ensure!(events.is_empty(), "lost by the old stream: {events:?}");
+    driver.ask("release", json!({ "h": "h1" }));
+    let release = new.release().await?;
+    ensure!(
+        release.owner_id == entry.next_owner_id,
+        "another owner id: {release:?}"
+    );
+    Ok(())
+}
+
+async fn still_held(driver: &crate::driver::Driver) -> anyhow::Result<()> {
+    let end = now() + 300_000_000;
+    while now() < end {
+        let state = driver.state("h1").await?;
+        ensure!(state.is_held(), "lost by the old stream: {state:?}");
+        sleep(Duration::from_millis(10)).await;
+    }
+    Ok(())
+}
+
+/// Has the old stream's word count for what was resumed.
+pub(super) fn believes_old_streams() -> Wire {
+    Box::new(|_, message| {
+        let resumed = match &message {
+            Message::Response(response) => match &response.response {
+                Some(Response::Opened(opened)) => opened.resumed.first().cloned(),
+                _ => None,
+            },
+            _ => None,
+        };
+        let mut messages = vec![message];
+        if let Some(resumed) = resumed {
+            let lost = LostLock {
+                name: resumed.name,
+                owner_id: resumed.owner_id,
+                reason: LostReason::Expired.into(),
+            };
+            messages.push(Message::Response(leasehold_proto::v1::SessionResponse {
+                request_id: 0,
+                response: Some(Response::Lost(leasehold_proto::v1::SessionLost {
+                    locks: vec![lost],
+                })),
+            }));
+        }
+        messages
+    })
+}
+
+/// A place in a queue that was granted in the meantime comes back as a hold.
+pub(super) async fn place(world: World) -> anyhow::Result<()> {
+    let (driver, mut scripted, mut stream) = begin(&world, LONG, settings()).await?;
+    stream.answer_heartbeats(Some(LONG));
+    let asked = driver.ask("acquire", json!({ "as": "h1", "on": "c1", "names": ["a"] }));
+    let (id, _) = stream.acquire().await?;
+    let ticket = fresh_owner_id();
+    stream.send(
+        id,
+        Response::Queued(SessionQueued {
+            position: 1,
+            ticket: ticket.clone(),
+        }),
+    );
+    // The library has read it when it answers what was sent after it.
+    hold(&driver, &mut stream, "h2", "c1", "b", 3).await?;
+    scripted.cut().await;
+
+    let mut next = scripted.session(PROMPT).await?;
+    let (id, open) = next.open().await?;
+    let entry = open.resume.iter().find(|entry| entry.owner_id == ticket);
+    let entry = entry.context("it does not resume its place")?;
+    let is_wait = matches!(entry.what, Some(session_resume::What::Wait(_)));
+    ensure!(is_wait, "it does not resume a place: {entry:?}");
+    let all = open.resume.iter().map(|entry| resumed(entry, 9)).collect();
+    next.send(
+        id,
+        Response::Opened(SessionOpened {
+            resumed: all,
+            ..opened(LONG)
+        }),
+    );
+    next.answer_heartbeats(Some(LONG));
+    let held = driver.served(asked, PROMPT).await?;
+    ensure!(token(&held)? == 9, "another token: {held}");
+    let state = driver.state("h1").await?;
+    ensure!(state.is_held(), "not held: {state:?}");
+    driver.ask("release", json!({ "h": "h1" }));
+    let release = next.release().await?;
+    ensure!(
+        release.owner_id == entry.next_owner_id,
+        "another owner id: {release:?}"
+    );
+    Ok(())
+}
+
+/// Takes no place for a hold.
+pub(super) fn waits_on() -> Wire {
+    Box::new(|_, mut message| {
+        if let Message::Response(response) = &mut message
+            && let Some(Response::Opened(opened)) = &mut response.response
+        {
+            for resumed in opened
+                .resumed
+                .iter_mut()
+                .filter(|resumed| resumed.name == "a")
+            {
+                resumed.what = Some(resumed_lock::What::Position(1));
+            }
+        }
+        vec![message]
+    })
+}
+
+/// A resume of more than fits into a message comes in several; what is refused of it is lost, and the rest is held.
+pub(super) async fn many(world: World) -> anyhow::Result<()> {
+    const ACQUIRES: usize = 25;
+    const NAMES: usize = 100;
+    const MESSAGE: usize = 1 << 20;
+    let (driver, mut scripted, mut stream) = begin(&world, LONG, settings()).await?;
+    stream.answer_heartbeats(Some(LONG));
+    let mut all = HashSet::new();
+    for number in 0..ACQUIRES {
+        let name = |place: usize| format!("{:0>500}", number * NAMES + place);
+        let names: Vec<String> = (0..NAMES).map(name).collect();
+        let ask = json!({ "as": format!("h{number}"), "on": "c1", "names": names });
+        let asked = driver.ask("acquire", ask);
+        let (id, acquire) = stream.acquire().await?;
+        ensure!(acquire.names == names, "it asks for other names");
+        stream.grant(id, locks(&names, 7), LONG, 0);
+        driver.served(asked, PROMPT).await?;
+        all.extend(names);
+    }
+    scripted.cut().await;
+
+    let mut next = scripted.session(PROMPT).await?;
+    let mut entries = Vec::new();
+    let id = loop {
+        let (id, open) = next.open().await?;
+        let length = open.encoded_len();
+        ensure!(length <= MESSAGE, "an open of {length} bytes");
+        entries.extend(open.resume);
+        if !open.more {
+            break id;
+        }
+    };
+    let named: HashSet<_> = entries.iter().map(|entry| entry.name.clone()).collect();
+    ensure!(
+        named == all && entries.len() == all.len(),
+        "it resumes {} entries of {}",
+        entries.len(),
+        all.len()
+    );
+    // One of the second acquire is refused.
+    let refused = format!("{:0>500}", NAMES + 7);
+    let parts: Vec<_> = entries.chunks(1000).collect();
+    for (place, part) in parts.iter().enumerate() {
+        let (lost, taken): (Vec<_>, Vec<_>) = part.iter().partition(|entry| entry.name == refused);
+        let taken = taken.iter().map(|entry| {
+            let Some(session_resume::What::Hold(hold)) = entry.what else {
+                return ResumedLock::default();
+            };
+            resumed(entry, hold.fencing_token)
+        });
+        let lost = lost.iter().map(|entry| LostLock {
+            name: entry.name.clone(),
+            owner_id: entry.next_owner_id.clone(),
+            reason: LostReason::Deleted.into(),
+        });
+        next.send(
+            id,
+            Response::Opened(SessionOpened {
+                resumed: taken.collect(),
+                refused: lost.collect(),
+                more: place + 1 < parts.len(),
+                ..opened(LONG)
+            }),
+        );
+    }
+    next.answer_heartbeats(Some(LONG));
+    let lost = driver.event("h1", "state", "lost", PROMPT).await?;
+    ensure!(
+        lost["reason"] == "deleted" && lost["name"] == *refused,
+        "another loss: {lost}"
+    );
+    for number in (0..ACQUIRES).filter(|number| *number != 1) {
+        let (state, _) = driver
+            .watch(&format!("h{number}"), PROMPT, State::is_held)
+            .await?;
+        ensure!(
+            state.is_held(),
+            "what was taken over is not held: {state:?}"
+        );
+    }
+    Ok(())
+}
+
+/// Overlooks what is refused.
+pub(super) fn overlooks_refusals() -> Wire {
+    Box::new(|_, mut message| {
+        if let Message::Response(response) = &mut message
+            && let Some(Response::Opened(opened)) = &mut response.response
+            && let Some(refused) = opened.refused.pop()
+        {
+            opened.resumed.push(ResumedLock {
+                name: refused.name,
+                owner_id: refused.owner_id,
+                what: Some(resumed_lock::What::Hold(ResumedHold {
+                    fencing_token: 14,
+                    hold_count: 1,
+                })),
+                ..ResumedLock::default()
+            });
+        }
+        vec![message]
+    })
+}
