@@ -2,6 +2,7 @@
 
 use std::{future::pending, sync::Arc, time::Duration};
 
+use futures_util::future::select_all;
 use tokio::time::timeout;
 
 use super::{
@@ -83,6 +84,22 @@ impl Connection {
 
 fn is_end(message: &v1::SessionResponse) -> bool {
     matches!(message.response, Some(Response::Closed(_)))
+}
+
+/// Waits until the stream of one of these connections ends, of which there is at least one. Returns its index, and its status. May be
+/// dropped and called again.
+pub(super) async fn first_end(connections: &mut [Connection]) -> (usize, Option<tonic::Status>) {
+    let ends = connections.iter_mut().map(|connection| {
+        Box::pin(async {
+            loop {
+                if let Event::Ended(status) = connection.next().await {
+                    return status;
+                }
+            }
+        })
+    });
+    let (status, index, _) = select_all(ends).await;
+    (index, status)
 }
 
 /// Waits for the next event of a connection, forever if there is none. May be dropped and called again.

@@ -71,11 +71,7 @@ impl Driver {
                 }
             }
             Event::Ended(status) => {
-                let endpoint = next.endpoint().to_string();
-                let error = match status {
-                    Some(status) => ConnectError::broke(endpoint, Failure::from_status(status)),
-                    None => ConnectError::Ended { endpoint },
-                };
+                let error = broke(next, status);
                 if next.number.is_some() {
                     self.machine.attempt_failed(now, Fate::of(&error));
                 }
@@ -140,6 +136,14 @@ impl Driver {
         self.dial_next(now);
     }
 
+    /// Handles the end of a stream that did not open in time.
+    pub(super) fn overdue_ended(&mut self, index: usize, status: Option<tonic::Status>) {
+        let overdue = self.overdue.swap_remove(index);
+        let error = broke(&overdue, status);
+        tracing::debug!("a stream that had not opened in time ended: {error}");
+        self.machine.overdue_ended(Moment::now(), Fate::of(&error));
+    }
+
     pub(super) fn current_ended(&mut self, now: Moment) {
         self.channels.status.send_replace(Status::default());
         let ended = self.current.take().and_then(|current| current.candidate);
@@ -199,10 +203,22 @@ impl Driver {
                 self.route.failed(overdue.candidate.clone(), now);
                 self.overdue.push(overdue);
                 let surplus = self.overdue.len().saturating_sub(MOST_OVERDUE);
-                self.overdue.drain(..surplus);
+                for _ in self.overdue.drain(..surplus) {
+                    // As if its coordinator had ended it.
+                    self.machine.overdue_ended(now, Fate::Dropped);
+                }
             }
             self.attempt_failed(now, error);
         }
+    }
+}
+
+/// Returns the error of a connection whose stream ended before it was open.
+fn broke(connection: &Connection, status: Option<tonic::Status>) -> ConnectError {
+    let endpoint = connection.endpoint().to_string();
+    match status {
+        Some(status) => ConnectError::broke(endpoint, Failure::from_status(status)),
+        None => ConnectError::Ended { endpoint },
     }
 }
 

@@ -10,7 +10,7 @@ use tokio::{
 use uuid::Uuid;
 
 use super::{
-    connection::{Connection, next_event},
+    connection::{Connection, first_end, next_event},
     link::Event,
     machine::{Machine, StreamEnd},
     messages::{Granted, HoldReply, Note, SessionInfo},
@@ -141,6 +141,9 @@ impl Driver {
                 // Before the other, which may have something to say all the time.
                 event = next_event(&mut self.next) => self.on_next(event),
                 event = next_event(&mut self.current) => self.on_current(event),
+                (index, status) = first_end(&mut self.overdue), if !self.overdue.is_empty() => {
+                    self.overdue_ended(index, status);
+                }
                 note = self.channels.notes.recv(), if self.notes_open => self.on_note(note),
                 Some(acquire) = self.channels.acquires.recv(), if !congested => {
                     self.on_acquire(acquire);

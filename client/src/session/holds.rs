@@ -250,10 +250,15 @@ impl Holds {
         }
     }
 
-    /// Handles the end of a stream that was asked to resume holds: the holds may have been on it.
-    pub(super) fn attempt_dropped(&mut self, now: Moment, grace: Duration) {
+    /// Handles the end of a stream that was asked to resume holds: those whose ids say so may have been on it.
+    pub(super) fn attempt_dropped(
+        &mut self,
+        now: Moment,
+        grace: Duration,
+        may_have_moved: fn(&Ids) -> bool,
+    ) {
         let holds = self.holds.values();
-        let attempted = holds.filter(|hold| hold.owned.ids.is_attempted());
+        let attempted = holds.filter(|hold| may_have_moved(&hold.owned.ids));
         for guarded in attempted.flat_map(|hold| hold.guards.values()) {
             if grace.is_zero() {
                 guarded.lease.end(now, LostReason::SessionEnded).ok();

@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use super::{
     fate::Fate,
+    ids::Ids,
     machine::Machine,
     output::Output,
     pending::Release,
@@ -152,13 +153,23 @@ impl<A, H> Machine<A, H> {
             if fate == Fate::Dropped {
                 // As when the stream ends that it is on, which this one may have become.
                 let grace = duration(self.open.disconnect_grace).unwrap_or_default();
-                self.holds.attempt_dropped(now, grace);
+                self.holds.attempt_dropped(now, grace, Ids::is_attempted);
             }
             self.settle_attempt(fate);
             self.listen_again(now, fate);
         }
         self.send_unsent(now);
         self.leave_if_drained(now);
+    }
+
+    /// Handles the end of a stream that did not open in time. It may have been carried out after all: then its coordinator may have
+    /// taken the end for the client's, and released what this session had tried to take over.
+    pub(super) fn overdue_ended(&mut self, now: Moment, fate: Fate) {
+        self.expire(now);
+        if fate == Fate::Dropped {
+            let grace = duration(self.open.disconnect_grace).unwrap_or_default();
+            self.holds.attempt_dropped(now, grace, Ids::in_doubt);
+        }
     }
 
     /// Handles the messages withheld from the stream before, if nothing was taken over from it.

@@ -246,24 +246,18 @@ impl Session {
     /// Takes in the end of a stream.
     pub fn stream_ended(&mut self, now: Duration, stream: u64, end: StreamEnd) {
         let now = moment(now);
-        let failure = match end {
-            StreamEnd::Plain => None,
-            StreamEnd::Status(status) => Some(Failure::from_status(*status)),
-            // What tonic says of a stream that ends without its trailers.
-            StreamEnd::Broken => Some(Failure::from_status(Status::unknown(
-                "no status at the stream's end",
-            ))),
-        };
+        let failure = failure(end);
         if self.machine.is_next(stream) {
-            let endpoint = "http://test".to_owned();
-            let error = match failure {
-                Some(failure) => ConnectError::broke(endpoint, failure),
-                None => ConnectError::Ended { endpoint },
-            };
-            self.machine.attempt_failed(now, Fate::of(&error));
+            self.machine.attempt_failed(now, Fate::of(&broke(failure)));
         } else {
             self.machine.stream_ended_by(now, stream, failure.as_ref());
         }
+    }
+
+    /// Takes in the end of a stream that did not open in time.
+    pub fn overdue_ended(&mut self, now: Duration, end: StreamEnd) {
+        let error = broke(failure(end));
+        self.machine.overdue_ended(moment(now), Fate::of(&error));
     }
 
     /// Returns when to call [`tick`](Self::tick).
@@ -354,4 +348,25 @@ impl std::fmt::Debug for Session {
 
 fn moment(since_start: Duration) -> Moment {
     Moment::from_nanos(u64::try_from(since_start.as_nanos()).unwrap_or(u64::MAX))
+}
+
+/// Returns what the end of a stream says.
+fn failure(end: StreamEnd) -> Option<Failure> {
+    match end {
+        StreamEnd::Plain => None,
+        StreamEnd::Status(status) => Some(Failure::from_status(*status)),
+        // What tonic says of a stream that ends without its trailers.
+        StreamEnd::Broken => Some(Failure::from_status(Status::unknown(
+            "no status at the stream's end",
+        ))),
+    }
+}
+
+/// Returns the error of a stream that ended before it was open.
+fn broke(failure: Option<Failure>) -> ConnectError {
+    let endpoint = "http://test".to_owned();
+    match failure {
+        Some(failure) => ConnectError::broke(endpoint, failure),
+        None => ConnectError::Ended { endpoint },
+    }
 }

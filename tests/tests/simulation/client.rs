@@ -226,6 +226,8 @@ impl World {
                     it.turn(transitions::end(&end), |it| {
                         it.stream_ended(clock, of_client, end)
                     });
+                } else if it.overdue.contains(&number) {
+                    it.machine.overdue_ended(clock, end);
                 }
                 self.let_go(client, number);
             }

@@ -4,7 +4,7 @@ use super::{
     life::{draining, released},
     *,
 };
-use crate::lease::LockState;
+use crate::lease::{LockState, LostReason};
 
 /// Locks that an `open` resumes: the confirmed, tried and next owner ids of each.
 pub(super) type Resumes = Vec<(Vec<u8>, Vec<Vec<u8>>, Vec<u8>)>;
@@ -175,6 +175,24 @@ fn a_stream_that_declines_leaves_all_as_it_was() {
         session.message_on(50, former, 3, released(true)),
         [Seen::Done(80), Seen::Close]
     );
+}
+
+#[test]
+fn a_stream_that_did_not_open_in_time_may_take_what_it_was_asked_for_with_it() {
+    let ends = [
+        (0, Fate::Declined, LockState::Held),
+        (0, Fate::Dropped, LockState::Lost(LostReason::SessionEnded)),
+        (7_000, Fate::Dropped, LockState::Suspended),
+    ];
+    for (grace, fate, state) in ends {
+        let mut session = Session::holding(grace);
+        session.message(10, 0, draining());
+        session.connect(20).unwrap();
+        session.machine.attempt_failed(at(30), Fate::Kept);
+        assert_eq!(session.state(30), LockState::Held);
+        session.machine.overdue_ended(at(40), fate);
+        assert_eq!(session.state(40), state, "{grace} {fate:?}");
+    }
 }
 
 #[test]
