@@ -22,7 +22,7 @@ class Actor:
 
     def __init__(self) -> None:
         """Makes an actor that no other flow of this process has."""
-        self.number = next(_numbers)
+        self.number: int = next(_numbers)
 
     def __repr__(self) -> str:
         """Shows the number."""
