@@ -9,10 +9,12 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
+
+import leasehold
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
@@ -127,3 +129,17 @@ def start() -> Iterator[Start]:
 def name(request: pytest.FixtureRequest) -> str:
     """A name that no other test uses."""
     return f"{request.node.name}-{os.getpid()}"
+
+
+@pytest.fixture
+async def client(shared: Coordinator) -> AsyncIterator[leasehold.Client]:
+    """A client of an undisturbed coordinator."""
+    async with leasehold.connect(shared.url, client_name="test", ttl=2) as client:
+        yield client
+
+
+@pytest.fixture
+async def other(shared: Coordinator) -> AsyncIterator[leasehold.Client]:
+    """Another client of it."""
+    async with leasehold.connect(shared.url, client_name="other", ttl=2) as client:
+        yield client

@@ -204,3 +204,24 @@ def words(request: session_pb2.SessionRequest) -> str:
 def lost(*locks: bytes, reason: types_pb2.LostReason = types_pb2.LOST_REASON_FORCED) -> dict[str, Any]:
     """Returns the message that these locks are lost."""
     return {"lost": session_pb2.SessionLost(locks=[session_pb2.LostLock(owner_id=one, reason=reason) for one in locks])}
+
+
+def reason(lease: _lease.Lease, now: int) -> LostReason | None:
+    """Returns why a lease is lost."""
+    return lease.lost(now * MILLISECOND)
+
+
+def ms(lease: _lease.Lease, now: int) -> int | None:
+    """Returns the deadline of a lease."""
+    deadline = lease.deadline(now * MILLISECOND)
+    return None if deadline is None else deadline // MILLISECOND
+
+
+def failure(code: int, why: str = "") -> dict[str, Any]:
+    """Returns a refusal."""
+    return {"error": session_pb2.SessionFailure(code=code, reason=why)}
+
+
+def queued(ticket: bytes) -> dict[str, Any]:
+    """Returns the message of a place in a queue."""
+    return {"queued": session_pb2.SessionQueued(position=1, ticket=ticket)}

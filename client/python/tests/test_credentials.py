@@ -81,7 +81,7 @@ async def test_tls_trusts_the_ca_and_verifies_the_urls_name(start: Start, tmp_pa
 async def test_a_replaced_client_certificate_moves_the_session(
     start: Start, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("leasehold._driver.SPREAD", 0)
+    monkeypatch.setattr("leasehold._renewing.SPREAD", 0)
     authority = Authority(tmp_path)
     server = authority.issue("server", x509.IPAddress(ipaddress.ip_address("127.0.0.1")))
     cert, key = authority.issue("client", x509.DNSName("billing.example"))
@@ -114,7 +114,7 @@ def token() -> tuple[str, str]:
 async def test_a_token_file_is_followed_and_an_identity_that_is_gone_suspends(
     start: Start, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("leasehold._driver.SPREAD", 0)
+    monkeypatch.setattr("leasehold._renewing.SPREAD", 0)
     (first, first_hash), (second, second_hash), (third, third_hash) = token(), token(), token()
     tokens, config, mine = tmp_path / "tokens", tmp_path / "leasehold.toml", tmp_path / "mine"
     config.write_text('[[permission]]\nidentities = ["token:ci"]\nallow = ["acquire", "inspect"]\nlocks = ["test"]\n')

@@ -7,6 +7,7 @@ from collections import deque
 
 from ._clock import MILLISECOND, SECOND
 from ._endpoints import Candidate
+from .errors import ConnectError
 
 TROUBLED = 10 * SECOND
 """Time for which a candidate that failed is tried last."""
@@ -89,3 +90,13 @@ class Pauses:
         """
         pause = self.pause(now)
         return pause if asked is None else min(round(asked * SECOND), LONGEST_ASKED) + pause
+
+
+def most_telling(errors: list[ConnectError]) -> ConnectError | None:
+    """Returns the error to report: an answer says more than the lack of one."""
+    return max(reversed(errors), key=lambda error: (error.is_answer, error.is_retryable), default=None)
+
+
+def least_final(errors: list[ConnectError]) -> ConnectError | None:
+    """Returns the error that leaves most hope: the session waits as long as one coordinator may serve later."""
+    return max(reversed(errors), key=lambda error: (error.is_retryable, error.is_answer), default=None)

@@ -1,0 +1,1 @@
+"""Parts of the driver for the conformance runner."""

@@ -1,0 +1,309 @@
+"""Rules of a session whose stream ends or is left, without I/O."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from rig import VALID, Rig, lost, ms, queued, reason
+
+from leasehold import LostReason
+from leasehold._clock import MILLISECOND, wire
+from leasehold._failure import Failure
+from leasehold._lease import LockState
+from leasehold._machine import Fate, LockSpec, StreamEnd, fate_of
+from leasehold.errors import ConnectError, ConnectErrorKind
+from leasehold.v1 import session_pb2, types_pb2
+
+# Ends of streams.
+
+
+def test_the_end_of_the_stream_loses_every_lock_and_repeats_every_wait() -> None:
+    rig = Rig.opened()
+    lease = rig.hold(0, 1, b"o")
+    rig.acquire(0, 2)
+    rig.acquire(0, 3, wait=0)
+    rig.machine.stream_ended(1000 * MILLISECOND, rig.stream, StreamEnd.LEFT)
+    assert rig.seen() == ["Unavailable"]
+    assert reason(lease, 1000) is LostReason.SESSION_ENDED
+    assert rig.connect(1000) == ["open"]
+    assert rig.resumes() == []
+    assert rig.open(1000) == ["opened", "acquire 2"]
+
+
+def test_a_grace_suspends_until_the_hold_is_resumed_or_it_is_over() -> None:
+    rig = Rig.opened(grace=4000)
+    kept = rig.hold(0, 1, b"o")
+    rig.machine.stream_ended(1000 * MILLISECOND, rig.stream, StreamEnd.LEFT)
+    assert kept.state(1000 * MILLISECOND) is LockState.SUSPENDED
+    assert ms(kept, 1000) == 5000
+    assert rig.connect(1500) == ["open"]
+    [resume] = rig.resumes()
+    assert (resume.owner_id, resume.next_owner_id, resume.hold.fencing_token) == (b"o", b"n1", 7)
+    assert rig.resume(1600, b"n1") == ["opened"]
+    assert kept.state(1600 * MILLISECOND) is LockState.HELD
+    assert ms(kept, 1600) == 1500 + VALID
+    # It has another owner id now.
+    assert rig.release(1600, 0) == ["release n1"]
+
+
+def test_a_grace_that_is_over_loses_the_hold() -> None:
+    rig = Rig.opened(grace=4000)
+    lease = rig.hold(0, 1, b"o")
+    rig.machine.stream_ended(1000 * MILLISECOND, rig.stream, StreamEnd.LEFT)
+    assert rig.alarm() == 1000
+    rig.tick(5000)
+    assert reason(lease, 5000) is LostReason.SESSION_ENDED
+
+
+def test_a_stop_keeps_holds_until_their_own_deadlines() -> None:
+    rig = Rig.opened()
+    lease = rig.hold(0, 1, b"o")
+    answer = Failure("UNAVAILABLE", "DRAINING")
+    assert rig.machine.stream_ended_by(1000 * MILLISECOND, rig.stream, answer) is StreamEnd.STOPPED
+    assert (lease.state(1000 * MILLISECOND), ms(lease, 1000)) == (LockState.HELD, VALID)
+    assert rig.machine.is_orphaned(1000 * MILLISECOND)
+    assert rig.machine.attempt_limit(1000 * MILLISECOND) == (VALID - 1000) * MILLISECOND // 3
+    rig.tick(VALID)
+    assert reason(lease, VALID) is LostReason.EXPIRED
+
+
+def test_a_break_while_the_coordinator_drains_is_no_stop() -> None:
+    rig = Rig.opened()
+    lease = rig.hold(0, 1, b"o")
+    rig.drain(0)
+    broke = Failure("UNAVAILABLE", message="Socket closed", is_transport=True)
+    assert rig.machine.stream_ended_by(0, rig.stream, broke) is StreamEnd.LEFT
+    assert reason(lease, 0) is LostReason.SESSION_ENDED
+    again = Rig.opened()
+    kept = again.hold(0, 1, b"o")
+    again.drain(0)
+    assert again.machine.stream_ended_by(0, again.stream, None) is StreamEnd.STOPPED
+    assert reason(kept, 0) is None
+
+
+def test_a_disowned_stream_suspends_whatever_the_grace() -> None:
+    rig = Rig.opened()
+    lease = rig.hold(0, 1, b"o")
+    expired = Failure("UNAUTHENTICATED", "IDENTITY_EXPIRED")
+    assert rig.machine.stream_ended_by(0, rig.stream, expired) is StreamEnd.DISOWNED
+    assert lease.state(0) is LockState.SUSPENDED
+    rig.tick(VALID)
+    assert reason(lease, VALID) is LostReason.UNAUTHENTICATED
+
+
+def test_without_a_connection_waits_end_by_our_own_clock_and_tries_at_once() -> None:
+    rig = Rig()
+    assert rig.acquire(0, 1, wait=1000) == []
+    assert rig.acquire(0, 2, wait=0) == []
+    refused = ConnectError.broke("http://a", Failure("UNAVAILABLE", message="refused", is_transport=True))
+    rig.machine.connect_failed(0, refused)
+    assert rig.seen() == ["Unavailable"]
+    assert rig.tick(1000) == ["Unavailable"]
+    rig.acquire(1000, 3)
+    hopeless = ConnectError(ConnectErrorKind.UNAUTHENTICATED, "http://a", "no", Failure("UNAUTHENTICATED", "UNAUTHENTICATED"))
+    rig.machine.connect_failed(1000 * MILLISECOND, hopeless)
+    assert rig.seen() == ["Unauthenticated"]
+
+
+# Moves.
+
+
+def test_a_drain_moves_with_what_is_held_when_what_was_asked_is_answered() -> None:
+    rig = Rig.opened()
+    lease = rig.hold(0, 1, b"o")
+    rig.acquire(0, 2)
+    former = rig.stream
+    assert rig.drain(100) == ["draining"]
+    assert rig.tick(100) == ["heartbeat 1"]
+    assert rig.machine.wants_connection
+    # It waits for the answer to the acquire.
+    assert rig.connect(200) == []
+    assert rig.say(300, 3, stream=former, **queued(b"t")) == ["open"]
+    assert [one.owner_id for one in rig.resumes()] == [b"o", b"t"]
+    # What the former stream says is withheld from now on.
+    assert rig.say(400, stream=former, **lost(b"o", reason=types_pb2.LOST_REASON_RESUMED)) == []
+    place = session_pb2.ResumedLock(owner_id=b"n2", position=1)
+    hold = session_pb2.ResumedLock(owner_id=b"n1", hold=session_pb2.ResumedHold(fencing_token=7))
+    assert rig.open(500, resumed=[hold, place], valid_for=wire(VALID * MILLISECOND)) == ["close", "opened"]
+    assert ms(lease, 500) == 300 + VALID
+    assert rig.grant(600, rig.resumes()[1].wait.acquire_request_id, ("lock2", b"n2")) == ["acquired"]
+
+
+def test_heartbeats_come_closer_together_while_the_coordinator_drains() -> None:
+    rig = Rig.opened()
+    rig.hold(0, 1, b"o")
+    rig.drain(100)
+    assert [rig.tick(moment) for moment in (100, 2099, 2100)] == [["heartbeat 1"], [], ["heartbeat 2"]]
+
+
+def test_a_place_that_came_to_a_grant_is_a_hold_and_a_refused_one_is_asked_for_anew() -> None:
+    rig = Rig.opened()
+    rig.acquire(0, 1)
+    rig.acquire(0, 2)
+    rig.acquire(0, 3)
+    for request, ticket in ((2, b"t"), (3, b"u"), (4, b"v")):
+        rig.say(0, request, **queued(ticket))
+    rig.drain(0)
+    assert rig.connect(0) == ["open"]
+    granted = session_pb2.ResumedLock(name="lock1", owner_id=b"n1", hold=session_pb2.ResumedHold(fencing_token=9))
+    refused = session_pb2.LostLock(owner_id=b"n2", reason=types_pb2.LOST_REASON_EXPIRED)
+    forced = session_pb2.LostLock(owner_id=b"n3", reason=types_pb2.LOST_REASON_FORCED)
+    seen = rig.open(0, resumed=[granted], refused=[refused, forced], valid_for=wire(VALID * MILLISECOND))
+    assert seen == ["acquired", "ForceReleased", "close", "opened", "acquire 5"]
+    assert rig.granted[0].lease.token == 9
+
+
+def test_an_attempt_that_declines_leaves_all_as_it_was() -> None:
+    rig = Rig.opened()
+    lease = rig.hold(0, 1, b"o")
+    former = rig.stream
+    rig.drain(0)
+    rig.connect(0)
+    rig.say(0, stream=former, **lost(b"o"))
+    assert reason(lease, 0) is None
+    rig.machine.attempt_failed(0, Fate.DECLINED)
+    rig.seen()
+    # What it withheld counts now.
+    assert reason(lease, 0) is LostReason.FORCED
+
+
+def test_tried_ids_are_named_to_the_next_coordinator_and_all_are_released() -> None:
+    rig = Rig.opened()
+    lease = rig.hold(0, 1, b"o")
+    former = rig.stream
+    rig.drain(0)
+    rig.connect(0)
+    rig.machine.attempt_failed(0, Fate.KEPT)
+    # The former stream is not heard any more, but keeps what has not been moved.
+    rig.say(0, stream=former, **lost(b"o"))
+    assert reason(lease, 0) is None
+    rig.connect(100)
+    [resume] = rig.resumes()
+    assert (resume.owner_id, list(resume.tried_owner_ids), resume.next_owner_id) == (b"o", [b"n1"], b"n2")
+    rig.machine.attempt_failed(100 * MILLISECOND, Fate.KEPT)
+    rig.release(200, 0)
+    rig.connect(200)
+    assert rig.resumes() == []
+    # It is given back under each id that it may have.
+    seen = rig.open(300)
+    assert seen[-1] == "release o"
+    for owner in (b"n1", b"n2"):
+        nothing: dict[str, Any] = {"released": session_pb2.SessionReleased()}
+        assert rig.say(300, rig.sent[-1][1].request_id, **nothing) == [f"release {owner.decode()}"]
+    assert rig.say(300, rig.sent[-1][1].request_id, released=session_pb2.SessionReleased()) == ["done None"]
+
+
+@pytest.mark.parametrize("grace", [0, 4000])
+def test_an_attempt_whose_end_the_coordinator_may_have_heard_counts_as_the_end_of_the_stream(grace: int) -> None:
+    rig = Rig.opened(grace)
+    lease = rig.hold(0, 1, b"o")
+    rig.drain(0)
+    rig.connect(0)
+    rig.machine.attempt_failed(0, Fate.DROPPED)
+    if grace:
+        assert lease.state(0) is LockState.SUSPENDED
+    else:
+        assert reason(lease, 0) is LostReason.SESSION_ENDED
+
+
+@pytest.mark.parametrize("grace", [0, 4000])
+def test_an_overdue_attempt_that_breaks_later_counts_as_well(grace: int) -> None:
+    rig = Rig.opened(grace)
+    lease = rig.hold(0, 1, b"o")
+    rig.drain(0)
+    rig.connect(0)
+    assert "hang up" in rig.tick(5000)
+    assert lease.state(5000 * MILLISECOND) is LockState.HELD
+    rig.machine.overdue_ended(5100 * MILLISECOND, Fate.KEPT)
+    assert lease.state(5100 * MILLISECOND) is LockState.HELD
+    rig.machine.overdue_ended(5100 * MILLISECOND, Fate.DROPPED)
+    if grace:
+        assert lease.state(5100 * MILLISECOND) is LockState.SUSPENDED
+    else:
+        assert reason(lease, 5100) is LostReason.SESSION_ENDED
+
+
+def test_a_hold_that_the_next_coordinator_refuses_or_forgets_is_lost() -> None:
+    rig = Rig.opened(grace=4000)
+    first, second = rig.hold(0, 1, b"o"), rig.hold(0, 2, b"p")
+    rig.machine.stream_ended(0, rig.stream, StreamEnd.LEFT)
+    rig.connect(0)
+    refused = session_pb2.LostLock(owner_id=b"n1", reason=types_pb2.LOST_REASON_TAKEN)
+    rig.open(0, refused=[refused])
+    assert (reason(first, 0), reason(second, 0)) == (LostReason.TAKEN, LostReason.SESSION_ENDED)
+
+
+def test_a_release_that_was_not_answered_is_sent_on_the_next_stream_and_finds_nothing() -> None:
+    rig = Rig.opened(grace=4000)
+    rig.hold(0, 1, b"o")
+    assert rig.release(0, 0) == ["release o"]
+    rig.machine.stream_ended(0, rig.stream, StreamEnd.LEFT)
+    rig.connect(0)
+    assert rig.resumes() == []
+    assert rig.open(0) == ["opened", "release o"]
+    assert rig.say(0, 2, released=session_pb2.SessionReleased()) == ["done None"]
+
+
+def test_more_than_a_mebibyte_is_resumed_in_parts() -> None:
+    rig = Rig.opened(grace=4000)
+    name = "x" * 500
+    for number in range(1, 2001):
+        rig.acquire(0, number, locks=(LockSpec(f"{name}{number}"),))
+        rig.grant(0, number + 1, (f"{name}{number}", b"o%d" % number))
+    rig.machine.stream_ended(0, rig.stream, StreamEnd.LEFT)
+    assert rig.connect(0) == ["open", "open"]
+    opens = [request.open for _, request in rig.sent[-2:]]
+    assert [open.more for open in opens] == [True, False]
+    assert all(open.ByteSize() <= 1 << 20 for open in opens)
+    assert sum(len(open.resume) for open in opens) == 2000
+    ids = [one.next_owner_id for open in opens for one in open.resume]
+    assert rig.resume(0, *ids[:1000], more=True) == []
+    assert rig.resume(0, *ids[1000:]) == ["opened"]
+    assert all(reason(one.lease, 0) is None for one in rig.granted)
+
+
+# Close.
+
+
+def test_closing_loses_holds_first_and_fails_waits() -> None:
+    rig = Rig.opened()
+    lease = rig.hold(0, 1, b"o")
+    rig.acquire(0, 2)
+    rig.machine.close(0)
+    assert reason(lease, 0) is LostReason.SESSION_CLOSED
+    assert rig.seen() == ["SessionClosed", "close"]
+    assert rig.say(0, closed=session_pb2.SessionClosed()) == ["ended", "hang up"]
+    assert rig.acquire(0, 3) == ["SessionClosed"]
+
+
+def test_a_close_that_is_not_answered_cuts_the_stream() -> None:
+    rig = Rig.opened()
+    rig.machine.close(0)
+    rig.seen()
+    assert rig.alarm() == 2000
+    assert rig.tick(2000) == ["ended", "hang up"]
+
+
+def test_closing_on_the_way_closes_both_streams() -> None:
+    rig = Rig.opened()
+    rig.hold(0, 1, b"o")
+    rig.drain(0)
+    rig.connect(0)
+    rig.machine.close(0)
+    assert rig.seen() == ["close", "leave", "close"]
+
+
+def test_only_what_is_said_before_anything_is_done_declines_a_resume() -> None:
+    def fate(code: str, why: str = "", is_transport: bool = False) -> Fate:
+        return fate_of(ConnectError.broke("http://a", Failure(code, why, is_transport=is_transport)))
+
+    assert fate("UNAVAILABLE", "DRAINING") is Fate.DECLINED
+    assert fate("UNAUTHENTICATED") is Fate.DECLINED
+    assert fate("UNAVAILABLE", "STORE_INDETERMINATE") is Fate.KEPT
+    assert fate("ABORTED", "SOMETHING_NEW") is Fate.KEPT
+    assert fate("UNAVAILABLE", is_transport=True) is Fate.DROPPED
+    # C core may make these of a broken stream.
+    assert fate("RESOURCE_EXHAUSTED") is Fate.DROPPED
+    assert fate_of(ConnectError.timed_out("http://a", 1)) is Fate.KEPT
+    assert fate_of(ConnectError.ended("http://a")) is Fate.DROPPED
