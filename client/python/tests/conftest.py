@@ -18,7 +18,7 @@ import leasehold
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
-SERVER = Path(os.environ.get("LEASEHOLD_SERVER", HERE.parent.parent.parent / "target" / "debug" / "leasehold-server"))
+SERVER = Path(os.environ.pop("LEASEHOLD_SERVER", HERE.parent.parent.parent / "target" / "debug" / "leasehold-server"))
 
 
 def free_port() -> int:
