@@ -28,15 +28,21 @@ class Candidate:
         election: str,
         value: bytes | str = b"",
         on_change: Callable[[bool], object] | None = None,
+        on_value: Callable[[bytes], object] | None = None,
     ) -> None:
-        """Makes a candidate that does not campaign yet. A client that is not open is opened in the background."""
+        """Makes a candidate that does not campaign yet. A client that is not open is opened in the background.
+
+        Threads of the candidate call `on_change` with whether it leads now, and `on_value` with each value of a leader, its own too.
+        """
         self.election = election
         """The election's name."""
-        self._client, self._value, self._on_change = client, value, on_change
+        self._client, self._value, self._on_change, self._on_value = client, value, on_change, on_value
         self._mutex = threading.Lock()
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self._session: sync.Session | None = None
+        self._observer: sync.Observer | None = None
+        self._watcher: threading.Thread | None = None
         self._leadership: sync.Leadership | None = None
 
     @property
@@ -61,11 +67,14 @@ class Candidate:
         """Resigns, or withdraws the campaign, and waits for the end of the thread. Stop the work first."""
         with self._mutex:
             self._stopping.set()
-            session, thread = self._session, self._thread
+            session, observer = self._session, self._observer
         if session:
             session.close()
-        if thread and thread is not threading.current_thread():
-            thread.join()
+        if observer:
+            observer.close()
+        for thread in (self._thread, self._watcher):
+            if thread and thread is not threading.current_thread():
+                thread.join()
 
     def _run(self) -> None:
         is_first = True
@@ -86,6 +95,11 @@ class Candidate:
             with self._mutex:
                 self._session = session
                 is_over = self._stopping.is_set()
+                if self._on_value and not self._watcher and not is_over:
+                    self._observer = self._client.election(self.election).observe()
+                    self._watcher = threading.Thread(target=self._watch, args=(self._observer, self._on_value), daemon=True)
+                    self._watcher.name = "leasehold-observer"
+                    self._watcher.start()
             if is_over:
                 session.close()
                 return
@@ -128,6 +142,15 @@ class Candidate:
             except Exception:
                 log.exception("a callback of the election %r failed", self.election)
 
+    def _watch(self, observer: sync.Observer, on_value: Callable[[bytes], object]) -> None:
+        try:
+            for change in observer:
+                if change.leader:
+                    on_value(change.leader.value)
+        except Exception:
+            if not self._stopping.is_set():
+                log.exception("the observer of the election %r failed", self.election)
+
     def proclaim(self, value: bytes | str) -> bool:
         """Changes the value that observers see. Returns whether that was confirmed."""
         leadership = self._leadership
@@ -139,14 +162,3 @@ class Candidate:
             log.info("failed to proclaim a value in the election %r: %s", self.election, error)
             return False
         return True
-
-    def leader_value(self) -> bytes | None:
-        """Returns the value of the present leader; none if there is none, or nobody can be asked."""
-        session = self._session
-        if session is None:
-            return None
-        try:
-            leader = self._client.election(self.election).leader()
-        except (LeaseholdError, RuntimeError):
-            return None
-        return leader.value if leader else None

@@ -46,18 +46,19 @@ else:
 class LeaderMixin(_Scheduler):
     """Mixin over a scheduler of Celery beat: `class Mine(LeaderMixin, TheirScheduler)`.
 
-    Only the leader sends tasks. The others are ready to take over: they look once a second, and note what the leader has sent, so that the
-    next leader sends what fell due since then and no task twice, unless the leader died between sending a task and saying so. Whatever
-    happens to the leadership or the coordinators, `tick` returns a delay, and the process campaigns again.
+    Only the leader sends tasks. The others are ready to take over: they note what the leader says it has sent, so that the next leader
+    sends what fell due since then and no task twice, unless the leader died between sending a task and saying so. Whatever happens to
+    the leadership or the coordinators, `tick` returns a delay, and the process campaigns again.
     """
 
     standby_interval = 1.0
-    """Seconds between looks of a process that does not lead: how late it may take over, and how much may be sent twice."""
+    """Seconds between ticks of a process that does not lead: how late it may take over."""
 
     _candidate: Candidate | None = None
     _client: sync.Client | None = None
     _led = False
     _has_sent = False
+    _sent_until = 0.0
 
     def tick(self, *args: Any, **kwargs: Any) -> float:
         """Sends what is due if this process leads. Returns the seconds until the next call."""
@@ -68,12 +69,13 @@ class LeaderMixin(_Scheduler):
             if self._led:
                 log.warning("beat: another process may lead: sending no tasks until this one is elected again")
             self._led = False
-            self._follow(candidate)
+            self._note_sent(self._sent_until)
             return min(self.standby_interval, self.max_interval)
         if not self._led:
             log.info("beat: elected: sending tasks")
             self._led, self._has_sent = True, False
-            # What was noted while another process led.
+            self._note_sent(self._sent_until)
+            # It has the entries as they were when this process led before.
             self._heap = None
         began = time.time()
         delay = super().tick(*args, **kwargs)
@@ -108,7 +110,8 @@ class LeaderMixin(_Scheduler):
         try:
             arguments = {"client_name": self._name(), **(conf.get("leasehold_connect") or {})}
             self._client = sync.connect(conf.get("leasehold_endpoints") or "http://127.0.0.1:7420", **arguments)
-            self._candidate = Candidate(self._client, conf.get("leasehold_election") or "celery-beat", self._value())
+            election = conf.get("leasehold_election") or "celery-beat"
+            self._candidate = Candidate(self._client, election, self._value(), on_value=self._on_value)
             self._candidate.start()
         except Exception:
             # A certificate that is not there yet, for example.
@@ -123,19 +126,17 @@ class LeaderMixin(_Scheduler):
     def _value(self, sent_until: float | None = None) -> str:
         return json.dumps({"beat": self._name(), "sent_until": sent_until})
 
-    def _follow(self, candidate: Candidate) -> None:
-        """Notes as sent what the leader has sent."""
-        value = candidate.leader_value()
-        if value is None:
-            return
+    def _on_value(self, value: bytes) -> None:
+        """Takes what a leader says that it has sent."""
         try:
             sent_until = json.loads(value)["sent_until"]
         except (ValueError, KeyError, TypeError):
             return
         if isinstance(sent_until, float | int):
-            self._note_sent(sent_until)
+            self._sent_until = max(self._sent_until, sent_until)
 
     def _note_sent(self, until: float) -> None:
+        """Notes as sent what fell due until then, which a leader has sent."""
         for name, entry in list(self.schedule.items()):
             try:
                 ago = timedelta(seconds=time.time() - until)

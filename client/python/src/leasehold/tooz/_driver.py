@@ -1,13 +1,4 @@
-"""Driver of tooz: `tooz.coordination.get_coordinator("leasehold://127.0.0.1:7420", b"me")`.
-
-It needs the extra `leasehold[tooz]`, which also registers it. Locks, elections and groups are locks of Leasehold with these names, where
-each id is percent-encoded and the prefix `tooz/` is the option `namespace`:
-
-- `tooz/lock/NAME`: a lock.
-- `tooz/leader/GROUP`: the leadership of a group, with the member's id as its value.
-- `tooz/group/GROUP`: a group, held in shared mode by every coordinator that created or joined it.
-- `tooz/change/GROUP`: held while the group is changed.
-"""
+"""Driver of tooz: connection, groups and elections."""
 
 from __future__ import annotations
 
@@ -16,23 +7,27 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 import tooz
 from oslo_utils import strutils
-from tooz import coordination, locking, utils
-from tooz.coordination import Capabilities, Characteristics, CoordAsyncResult, EventCallback, LeaderElected
+from tooz import coordination, utils
+from tooz.coordination import Characteristics, CoordAsyncResult, LeaderElected
 
-from . import sync
-from .client import Tls
-from .errors import AcquireError, CallFailed, ConnectError, LeaseholdError, LostReason, TimedOut, Unavailable
-from .hold import LockState
-from .views import Holder
+from .. import sync
+from ..client import Tls
+from ..errors import AcquireError, LostReason
+from ..hold import LockState
+from ..views import Holder
+from ._errors import translated
+from ._lock import LeaseholdLock, release
+from ._presence import Presence
 
-__all__ = ["LeaseholdDriver", "LeaseholdLock"]
+if TYPE_CHECKING:
+    # Older versions have no such names.
+    from tooz.coordination import Capabilities, EventCallback
 
 log = logging.getLogger("leasehold.tooz")
 
@@ -44,121 +39,9 @@ _RESTORE_PAUSE = 0.5
 """Seconds between attempts to be in a group again after the session was lost."""
 
 
-@contextlib.contextmanager
-def _translated() -> Iterator[None]:
-    """Raises errors of this library as those of tooz."""
-    try:
-        yield
-    except LeaseholdError as error:
-        is_cut_off = isinstance(error, ConnectError | Unavailable) or (isinstance(error, CallFailed) and error.failure.is_transport)
-        if is_cut_off:
-            raise coordination.ToozConnectionError(str(error), cause=error) from error
-        if isinstance(error, TimedOut):
-            raise coordination.OperationTimedOut(str(error), cause=error) from error
-        raise tooz.ToozError(str(error), cause=error) from error
-
-
 def _quoted(name: bytes | str) -> str:
-    # Whatever a name has: text with control characters is no name of a lock.
+    # Ids of tooz are any bytes. Names of locks are UTF-8 without control characters.
     return quote_from_bytes(utils.to_binary(name), safe="/:@!$&'()*+,;= ")
-
-
-def _release(hold: sync.Hold) -> bool:
-    # Nothing is to be asked for what is lost, perhaps with a client that is closed.
-    if hold.lost_reason:
-        return False
-    with _translated():
-        return hold.release()
-
-
-class LeaseholdLock(locking.Lock):
-    """A lock of tooz. Any thread may use it.
-
-    It can be acquired several times in shared mode; each release gives one of them back. An acquire in exclusive mode excludes all
-    others, those of the same object too.
-    """
-
-    def __init__(self, driver: LeaseholdDriver, name: bytes) -> None:
-        """Makes a lock that is not acquired."""
-        super().__init__(name)
-        self._driver = driver
-        self._key = driver._key("lock", name)
-        self._mutex = threading.Lock()
-        self._holds: list[sync.Hold] = []
-
-    def acquire(self, blocking: bool | float = True, shared: bool = False, timeout: float | None = None) -> bool:
-        """Acquires it, and returns whether it did. `blocking` may be the longest wait in seconds."""
-        does_wait, wait = utils.convert_blocking(blocking, timeout)
-        request = self._driver._connected.lock(self._key, wait=wait, shared=shared)
-        with _translated():
-            try:
-                hold = request.acquire() if does_wait else request.try_acquire()
-            except TimedOut:
-                return False
-        if hold is None:
-            return False
-        with self._mutex:
-            self._holds = [one for one in self._holds if not one.lost_reason]
-            self._holds.append(hold)
-        return True
-
-    def release(self) -> bool:
-        """Gives it back. Returns false if it is not acquired, or was lost."""
-        with self._mutex:
-            if not self._holds:
-                return False
-            hold = self._holds.pop()
-        return _release(hold)
-
-    def break_(self) -> bool:
-        """Takes it from all its holders. Returns whether there were any."""
-        with _translated():
-            return self._driver._connected.admin.force_release(self._key)
-
-    def heartbeat(self) -> bool:
-        """Returns whether it is held, as `is_still_owner`. Locks are renewed in the background: nothing has to be called for that."""
-        return self.is_still_owner()
-
-    def is_still_owner(self) -> bool:
-        """Returns whether it is acquired and not lost, by this process's own clock."""
-        return self._held() is not None
-
-    @property
-    def acquired(self) -> bool:
-        """Whether it is acquired and not lost."""
-        return self.is_still_owner()
-
-    @property
-    def token(self) -> int | None:
-        """The fencing token: pass it to what the lock protects, which must refuse smaller ones. None if it is not held."""
-        hold = self._held()
-        return hold.token if hold else None
-
-    def _held(self) -> sync.Hold | None:
-        with self._mutex:
-            return next((one for one in reversed(self._holds) if one.is_held), None)
-
-
-@dataclass(frozen=True)
-class _Presence:
-    """State of a coordinator in a group: that of a member, or of one that only keeps the group in existence."""
-
-    member_id: bytes | None = None
-    capabilities: Capabilities | None = None
-
-    @property
-    def value(self) -> bytes:
-        """The value of its hold."""
-        return utils.dumps({"member_id": self.member_id, "capabilities": self.capabilities})
-
-    @classmethod
-    def of(cls, holder: Holder) -> _Presence:
-        """Returns the state that a holder's value has; a stranger's counts as no member."""
-        try:
-            value = utils.loads(holder.value)
-            return cls(value["member_id"], value["capabilities"])
-        except (utils.SerializationError, KeyError, TypeError):
-            return cls()
 
 
 class LeaseholdDriver(coordination.CoordinationDriverCachedRunWatchers):
@@ -197,7 +80,7 @@ class LeaseholdDriver(coordination.CoordinationDriverCachedRunWatchers):
         self._executor: ThreadPoolExecutor | None = None
         self._stopping = threading.Event()
         # Changed by the executor's thread alone while it runs.
-        self._presences: dict[bytes, tuple[sync.Hold, _Presence]] = {}
+        self._presences: dict[bytes, tuple[sync.Hold, Presence]] = {}
         self._leads_mutex = threading.Lock()
         self._leads: dict[bytes, sync.Hold] = {}
 
@@ -221,7 +104,7 @@ class LeaseholdDriver(coordination.CoordinationDriverCachedRunWatchers):
 
     def _start(self) -> None:
         super()._start()
-        with _translated():
+        with translated():
             client = self._make_client()
             client.open()
         self._stopping.clear()
@@ -241,7 +124,7 @@ class LeaseholdDriver(coordination.CoordinationDriverCachedRunWatchers):
         executor, self._executor = self._executor, None
         try:
             if client:
-                with _translated():
+                with translated():
                     client.close()
         finally:
             if executor:
@@ -262,7 +145,7 @@ class LeaseholdDriver(coordination.CoordinationDriverCachedRunWatchers):
     def _submit(self, work: Callable[[], T]) -> CoordAsyncResult[T]:
         if self._executor is None:
             raise tooz.ToozError("the coordinator is not started")
-        return coordination.CoordinatorResult(self._executor.submit(work), _translated)
+        return coordination.CoordinatorResult(self._executor.submit(work), translated)
 
     # Locks.
 
@@ -273,24 +156,24 @@ class LeaseholdDriver(coordination.CoordinationDriverCachedRunWatchers):
     # Groups.
 
     @contextlib.contextmanager
-    def _changing(self, group_id: bytes) -> Iterator[list[tuple[Holder, _Presence]]]:
+    def _changing(self, group_id: bytes) -> Iterator[list[tuple[Holder, Presence]]]:
         """Keeps all others from changing a group, and returns who is in it."""
         with self._connected.lock(self._key("change", group_id), wait=_CHANGE_WAIT):
             yield self._look(group_id)
 
-    def _look(self, group_id: bytes) -> list[tuple[Holder, _Presence]]:
+    def _look(self, group_id: bytes) -> list[tuple[Holder, Presence]]:
         view = self._connected.admin.get_lock(self._key("group", group_id))
         if view.holder_count > len(view.holders):
             raise tooz.ToozError(f"{view.holder_count} coordinators are in the group {view.name!r}: only {len(view.holders)} can be listed")
-        return [(holder, _Presence.of(holder)) for holder in view.holders]
+        return [(holder, Presence.of(holder)) for holder in view.holders]
 
-    def _look_existing(self, group_id: bytes) -> list[tuple[Holder, _Presence]]:
+    def _look_existing(self, group_id: bytes) -> list[tuple[Holder, Presence]]:
         present = self._look(group_id)
         if not present:
             raise coordination.GroupNotCreated(group_id)
         return present
 
-    def _find(self, group_id: bytes, member_id: bytes, present: list[tuple[Holder, _Presence]]) -> tuple[Holder, _Presence]:
+    def _find(self, group_id: bytes, member_id: bytes, present: list[tuple[Holder, Presence]]) -> tuple[Holder, Presence]:
         if not present:
             raise coordination.GroupNotCreated(group_id)
         for holder, presence in present:
@@ -298,7 +181,7 @@ class LeaseholdDriver(coordination.CoordinationDriverCachedRunWatchers):
                 return holder, presence
         raise coordination.MemberNotJoined(group_id, member_id)
 
-    def _be_present(self, group_id: bytes, presence: _Presence, wait: float = _CHANGE_WAIT) -> None:
+    def _be_present(self, group_id: bytes, presence: Presence, wait: float = _CHANGE_WAIT) -> None:
         """Has this coordinator be in a group as this."""
         hold, _ = self._presences.get(group_id, (None, None))
         if hold and not hold.lost_reason:
@@ -347,7 +230,7 @@ class LeaseholdDriver(coordination.CoordinationDriverCachedRunWatchers):
             with self._changing(group_id) as present:
                 if present:
                     raise coordination.GroupAlreadyExist(group_id)
-                self._be_present(group_id, _Presence())
+                self._be_present(group_id, Presence())
 
         return self._submit(create)
 
@@ -387,7 +270,7 @@ class LeaseholdDriver(coordination.CoordinationDriverCachedRunWatchers):
                     raise coordination.GroupNotCreated(group_id)
                 if any(presence.member_id == self._member_id for _, presence in present):
                     raise coordination.MemberAlreadyExist(group_id, self._member_id)
-                self._be_present(group_id, _Presence(self._member_id, capabilities))
+                self._be_present(group_id, Presence(self._member_id, capabilities))
                 self._joined_groups.add(group_id)
 
         return self._submit(join)
@@ -401,7 +284,7 @@ class LeaseholdDriver(coordination.CoordinationDriverCachedRunWatchers):
                 holder, _ = self._find(group_id, self._member_id, present)
                 self._joined_groups.discard(group_id)
                 if self._is_mine(group_id, holder):
-                    self._be_present(group_id, _Presence())
+                    self._be_present(group_id, Presence())
                 else:
                     self._connected.admin.force_release(self._key("group", group_id), token=holder.fencing_token)
 
@@ -454,7 +337,7 @@ class LeaseholdDriver(coordination.CoordinationDriverCachedRunWatchers):
                 holder, _ = self._find(group_id, self._member_id, present)
                 if not self._is_mine(group_id, holder):
                     raise coordination.MemberNotJoined(group_id, self._member_id)
-                self._be_present(group_id, _Presence(self._member_id, capabilities))
+                self._be_present(group_id, Presence(self._member_id, capabilities))
 
         return self._submit(update)
 
@@ -462,12 +345,12 @@ class LeaseholdDriver(coordination.CoordinationDriverCachedRunWatchers):
 
     def run_watchers(self, timeout: float | None = None) -> list[Any]:
         """Calls the callbacks of members that joined or left, then campaigns, and returns what the callbacks returned."""
-        with _translated():
+        with translated():
             return super().run_watchers(timeout) + self._campaign()
 
     def run_elect_coordinator(self) -> None:
         """Campaigns once in each election that is watched, and calls the callbacks of those that were won."""
-        with _translated():
+        with translated():
             self._campaign()
 
     def _campaign(self) -> list[Any]:
@@ -495,7 +378,7 @@ class LeaseholdDriver(coordination.CoordinationDriverCachedRunWatchers):
         """Ends this member's leadership. Returns false if it did not lead."""
         with self._leads_mutex:
             lead = self._leads.pop(group_id, None)
-        return lead is not None and _release(lead)
+        return lead is not None and release(lead)
 
     def unwatch_elected_as_leader(self, group_id: bytes, callback: EventCallback[LeaderElected]) -> None:
         """Stops calling a callback. Without one, this member leads no longer."""

@@ -1,0 +1,202 @@
+"""The leader among several schedulers of APScheduler."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+pytest.importorskip("apscheduler", reason="it needs the extra `apscheduler`")
+
+from apscheduler.schedulers.asyncio import AsyncIOScheduler
+from apscheduler.schedulers.background import BackgroundScheduler
+from apscheduler.schedulers.base import STATE_PAUSED, STATE_RUNNING, BaseScheduler
+from apscheduler.schedulers.blocking import BlockingScheduler
+from conftest import Coordinator, Start
+
+import leasehold
+import leasehold.sync
+from leasehold.apscheduler import SchedulerLeader
+
+
+def until(condition: Callable[[], bool], seconds: float = 15) -> None:
+    """Waits for a condition."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "the condition did not come true"
+        time.sleep(0.01)
+
+
+class Worker:
+    """A process's scheduler with a job, which counts its runs."""
+
+    def __init__(self, url: str, election: str, scheduler: BaseScheduler | None = None, **options: float) -> None:
+        """Makes it, with a client that is not connected."""
+        self.runs = 0
+        self.client = leasehold.sync.connect(url, ttl=1, **options)  # type: ignore[arg-type]
+        self.scheduler = scheduler or BackgroundScheduler()
+        self.leader = SchedulerLeader(self.scheduler, self.client, election, value="me")
+        # One that fell due while it was paused is not run late.
+        self.scheduler.add_job(self.run, "interval", seconds=0.05, max_instances=10, misfire_grace_time=1)
+
+    def run(self) -> None:
+        """Counts a run."""
+        self.leader.check()
+        self.runs += 1
+
+    def runs_on(self) -> bool:
+        """Waits until the job runs again."""
+        before = self.runs
+        until(lambda: self.runs > before)
+        return True
+
+    def close(self) -> None:
+        """Ends it."""
+        if self.scheduler.running:
+            self.scheduler.shutdown()
+        self.client.close()
+
+
+Make = Callable[..., Worker]
+
+
+@pytest.fixture
+def make(name: str) -> Iterator[Make]:
+    """Makes workers of one election."""
+    made: list[Worker] = []
+
+    def begin(url: str, scheduler: BaseScheduler | None = None, **options: float) -> Worker:
+        made.append(Worker(url, name, scheduler, **options))
+        return made[-1]
+
+    yield begin
+    for worker in made:
+        worker.close()
+
+
+def test_only_the_leader_runs_jobs(shared: Coordinator, make: Make, name: str) -> None:
+    one, other = make(shared.url), make(shared.url)
+    with pytest.raises(leasehold.LockLost):
+        one.leader.check()
+    one.leader.start()
+    assert one.runs_on() and one.leader.is_leader and one.leader.token > 0
+    other.leader.start()
+    with leasehold.sync.connect(shared.url) as client:
+        until(lambda: client.admin.get_lock(name).waiter_count == 1)
+    assert one.runs_on() and other.runs == 0 and other.scheduler.state == STATE_PAUSED
+    # It resigns after its jobs.
+    one.scheduler.shutdown()
+    runs = one.runs
+    assert other.runs_on() and other.leader.token > one.leader.token and not one.leader.is_leader
+    assert one.runs == runs
+
+
+def test_jobs_end_before_it_resigns(shared: Coordinator, make: Make) -> None:
+    one, other = make(shared.url), make(shared.url)
+    has_begun, may_end, ended_as_leader = threading.Event(), threading.Event(), []
+
+    def job() -> None:
+        has_begun.set()
+        may_end.wait(10)
+        ended_as_leader.append(one.leader.is_leader)
+
+    one.scheduler.add_job(job)
+    one.leader.start()
+    assert has_begun.wait(10)
+    other.leader.start()
+    ends = threading.Thread(target=one.scheduler.shutdown)
+    ends.start()
+    until(lambda: not one.scheduler.running)
+    assert other.runs == 0
+    may_end.set()
+    ends.join(10)
+    assert ended_as_leader == [True] and other.runs_on()
+
+
+def test_campaigns_again_after_a_loss(shared: Coordinator, make: Make, name: str) -> None:
+    one = make(shared.url)
+    one.leader.start()
+    assert one.runs_on()
+    lost = one.leader.leadership
+    assert lost
+    with leasehold.sync.connect(shared.url) as client:
+        taken: list[leasehold.sync.Hold] = []
+        waits = threading.Thread(target=lambda: taken.append(client.lock(name).acquire()))
+        waits.start()
+        until(lambda: client.admin.get_lock(name).waiter_count == 1)
+        assert client.admin.force_release(name)
+        waits.join(10)
+        until(lambda: one.scheduler.state == STATE_PAUSED)
+        assert taken and not one.leader.is_leader
+        with pytest.raises(leasehold.LockLost):
+            one.leader.check()
+    # The other holder is gone.
+    until(lambda: one.leader.is_leader)
+    assert one.runs_on() and one.leader.leadership is not lost
+
+
+def test_pauses_while_a_coordinator_is_silent(start: Start, make: Make) -> None:
+    coordinator = start()
+    one = make(coordinator.url)
+    one.leader.start()
+    assert one.runs_on()
+    coordinator.stop()
+    until(lambda: one.scheduler.state == STATE_PAUSED)
+    assert not one.leader.is_leader
+    coordinator.go_on()
+    assert one.runs_on() and one.scheduler.state == STATE_RUNNING
+
+
+def test_pauses_while_it_is_suspended(start: Start, make: Make) -> None:
+    coordinator = start()
+    one = make(coordinator.url, disconnect_grace=1)
+    one.leader.start()
+    assert one.runs_on()
+    coordinator.kill()
+    until(lambda: one.scheduler.state == STATE_PAUSED)
+    coordinator.restart()
+    assert one.runs_on()
+
+
+def test_starts_without_a_coordinator(start: Start, make: Make) -> None:
+    coordinator = start()
+    coordinator.kill()
+    one = make(coordinator.url, connect_timeout=0.2)
+    one.leader.start()
+    assert one.scheduler.state == STATE_PAUSED
+    coordinator.restart()
+    assert one.runs_on()
+
+
+def test_start_of_the_scheduler_itself(shared: Coordinator, make: Make) -> None:
+    one, other = make(shared.url), make(shared.url)
+    one.scheduler.start()
+    assert one.runs_on()
+    other.scheduler.start()
+    assert other.scheduler.state == STATE_PAUSED and one.runs_on() and other.runs == 0
+
+
+def test_blocking_scheduler(shared: Coordinator, make: Make) -> None:
+    one = make(shared.url, BlockingScheduler())
+    thread = threading.Thread(target=one.leader.start)
+    thread.start()
+    assert one.runs_on()
+    one.scheduler.shutdown()
+    thread.join(10)
+    assert not thread.is_alive() and not one.leader.is_leader
+
+
+async def test_asyncio_scheduler(shared: Coordinator, make: Make) -> None:
+    one = make(shared.url, AsyncIOScheduler())
+    one.leader.start()
+    async with asyncio.timeout(15):
+        while one.runs < 3:
+            await asyncio.sleep(0.01)
+    assert one.leader.is_leader
+    one.scheduler.shutdown()
+    async with asyncio.timeout(15):
+        while one.scheduler.running or one.leader.is_leader:
+            await asyncio.sleep(0.01)
