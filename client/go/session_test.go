@@ -1,0 +1,185 @@
+package leasehold
+
+import (
+	"log/slog"
+	"testing"
+	"time"
+
+	"leasehold.dev/go/internal/clock"
+)
+
+// offline returns a session whose machine has a stream, without any connection, which never dials.
+func offline(t *testing.T) (*Session, *rig) {
+	t.Helper()
+	r := openRig(t)
+	s := &Session{
+		settings: &settings{log: slog.New(slog.DiscardHandler)},
+		ended:    make(chan struct{}),
+		machine:  r.m,
+		timer:    time.NewTimer(time.Hour),
+		// As in a round of attempts, so that none begins.
+		endRound: func() {},
+		armed:    never,
+		drains:   never,
+	}
+	return s, r
+}
+
+func TestAGrantThatComesJustWhenItsCallerGivesUpIsGivenBack(t *testing.T) {
+	s, r := offline(t)
+	now := clock.Now()
+	// The machine's times are those of the clock here: the open was sent just now.
+	r.m.stream.heartbeats = openingHeartbeats(now)
+	r.m.stream.opened.silentFrom, r.m.stream.opened.nextHeartbeat = now, now.After(time.Minute)
+	call := &acquireCall{done: make(chan acquireResult, 1)}
+	r.m.acquire(now, 1, exclusiveSpec(1), call)
+	r.want(r.seen(), "acquire 2 lock1")
+	r.m.granted(now, 2, grants(0, grantedLock(1, 1, 1)))
+	s.carryOut(now)
+	// The grant is on its way to the caller, whose context ends.
+	s.mu.Lock()
+	held := len(r.m.holds.held)
+	s.mu.Unlock()
+	if held != 1 {
+		t.Fatalf("%d holds", held)
+	}
+	s.abandon(1, call)
+	if len(r.m.holds.held) != 0 || r.m.stream.inFlight[3].kind != inFlightRelease {
+		t.Errorf("%d holds are left, and request 3 is %v", len(r.m.holds.held), r.m.stream.inFlight[3])
+	}
+}
+
+func TestHeartbeatsOvertakeWhatIsNotSentYet(t *testing.T) {
+	o := newOutbound()
+	r := openRig(t)
+	for range congested {
+		o.push(r.m.stream.close())
+	}
+	room := o.full()
+	if room == nil {
+		t.Fatal("there is room for more")
+	}
+	old, newer := r.m.stream.heartbeat(at(1), time.Second), r.m.stream.heartbeat(at(2), time.Second)
+	o.push(old)
+	o.push(newer)
+	if next := o.pop(); next != newer {
+		t.Errorf("got %v, want the newest heartbeat", next)
+	}
+	select {
+	case <-room:
+		t.Error("there is room before anything was sent")
+	default:
+	}
+	for range congested {
+		if o.pop() == nil {
+			t.Fatal("a request is missing")
+		}
+	}
+	<-room
+	if o.pop() != nil || o.full() != nil {
+		t.Error("it is not empty")
+	}
+}
+
+func TestPausesGrowWithinTheirBoundsAndStartAnewAfterWhatLived(t *testing.T) {
+	p := newPauses(50*time.Millisecond, 2*time.Second)
+	for i := range 20 {
+		pause := p.pause(0)
+		least := min(50*time.Millisecond<<i, time.Second)
+		if pause < least || pause > 2*least {
+			t.Errorf("pause %d is %v, want %v to %v", i, pause, least, 2*least)
+		}
+	}
+	// What ended as soon as it was open does not start them anew.
+	p.opened(0)
+	if pause := p.pause(at(1)); pause < time.Second {
+		t.Errorf("the pause is %v", pause)
+	}
+	p.opened(0)
+	if pause := p.pause(at(2_000)); pause > 100*time.Millisecond {
+		t.Errorf("the pause is %v", pause)
+	}
+	// A coordinator's hint is kept to, within reason.
+	for asked, most := range map[time.Duration]time.Duration{5 * time.Second: 7 * time.Second, 24 * time.Hour: 62 * time.Second} {
+		if pause := p.pauseAsAsked(0, asked); pause < min(asked, longestAsked) || pause > most {
+			t.Errorf("the pause is %v after %v was asked for", pause, asked)
+		}
+	}
+}
+
+func TestRoundsGoOnWhereTheLastBeganAndWhatFailedLatelyComesLast(t *testing.T) {
+	r := newRoute(1)
+	r.beginAt = 3
+	var all []candidate
+	for _, address := range []string{"1", "2", "3"} {
+		all = append(all, candidate{address: address})
+	}
+	round := func(now int64) (order string) {
+		for _, c := range r.round(all, at(now)) {
+			order += c.address
+		}
+		return order
+	}
+	for i, want := range []string{"123", "231"} {
+		if got := round(0); got != want {
+			t.Errorf("round %d is %s, want %s", i, got, want)
+		}
+	}
+	r.failed(all[0], at(1_000))
+	r.failed(all[1], at(2_000))
+	// The next would begin at 3.
+	if got := round(3_000); got != "312" {
+		t.Errorf("got %s", got)
+	}
+	// It has been long enough ago.
+	if got := round(30_000); got != "123" {
+		t.Errorf("got %s", got)
+	}
+	if !r.isSeveral {
+		t.Error("there are several")
+	}
+}
+
+func TestEndpointsAreCompletedAsPeopleWriteThem(t *testing.T) {
+	for given, want := range map[string]string{
+		"127.0.0.1:7420":          "http://127.0.0.1:7420",
+		"localhost":               "http://localhost:7420",
+		"[::1]":                   "http://[::1]:7420",
+		"https://locks.example/":  "https://locks.example:7420",
+		"HTTP://locks.example:99": "http://locks.example:99",
+	} {
+		got, err := parseEndpoint(given)
+		if err != nil || got.url != want {
+			t.Errorf("%q became %q (%v), want %q", given, got.url, err, want)
+		}
+	}
+	for _, given := range []string{"", "not a url", "http://", "ftp://locks.example", "http://locks.example:x", "http://me:secret@locks.example"} {
+		if got, err := parseEndpoint(given); err == nil {
+			t.Errorf("%q became %q", given, got.url)
+		}
+	}
+	several, err := parseEndpoints("a, https://b ,c:1")
+	if err != nil || len(several) != 3 || several[1].url != "https://b:7420" {
+		t.Errorf("got %v (%v)", several, err)
+	}
+}
+
+func TestDetailsOfAStatusAreRead(t *testing.T) {
+	// As google.rpc has them: a reason, a domain and metadata; a field violation.
+	info := []byte("\x0a\x0eLIMIT_MISMATCH\x12\x09leasehold\x1a\x0a\x0a\x05limit\x12\x013")
+	reason, metadata := errorInfo(info)
+	if reason != "LIMIT_MISMATCH" || metadata["limit"] != "3" {
+		t.Errorf("got %q %v", reason, metadata)
+	}
+	violations := badRequest([]byte("\x0a\x08\x0a\x01a\x12\x03bad"))
+	if len(violations) != 1 || violations[0] != (FieldViolation{"a", "bad"}) {
+		t.Errorf("got %v", violations)
+	}
+	if after := retryInfo([]byte("\x0a\x02\x08\x05")); after != 5*time.Second {
+		t.Errorf("got %v", after)
+	}
+	// What can't be decoded is left out.
+	if reason, metadata := errorInfo([]byte("\x0a\xff")); reason != "" || metadata != nil {
+		t.Errorf("got %q %v", reason, metadata)
+	}
+}
