@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"leasehold.dev/go/internal/clock"
+	leaseholdv1 "leasehold.dev/go/leasehold/v1"
 )
 
 // offline returns a session whose machine has a stream, without any connection, which never dials.
@@ -181,5 +182,51 @@ func TestDetailsOfAStatusAreRead(t *testing.T) {
 	// What can't be decoded is left out.
 	if reason, metadata := errorInfo([]byte("\x0a\xff")); reason != "" || metadata != nil {
 		t.Errorf("got %q %v", reason, metadata)
+	}
+}
+
+func TestAnObserverNeverGoesBackAndSaysWhatItMayHaveMissed(t *testing.T) {
+	leads := func(token int64, value string) *leaseholdv1.ObserveResponse {
+		return &leaseholdv1.ObserveResponse{Leader: &Leader{FencingToken: token, Value: []byte(value)}}
+	}
+	nobody := &leaseholdv1.ObserveResponse{}
+	skipping := leads(12, "a")
+	skipping.Skipped = true
+	var view leaderView
+	for i, step := range []struct {
+		// told is what the coordinator says; nil for a broken stream.
+		told *leaseholdv1.ObserveResponse
+		// want is the token that is yielded; -1 for nothing.
+		want    int64
+		skipped bool
+	}{
+		{nil, -1, false},
+		{leads(5, "a"), 5, false},
+		{leads(5, "a"), -1, false},
+		{leads(5, "b"), 5, false},
+		{leads(4, "z"), -1, false},
+		{nobody, 0, false},
+		{leads(4, "z"), -1, false},
+		{leads(7, "a"), 7, false},
+		// A holder that does not use Leasehold has no token.
+		{leads(0, ""), 0, false},
+		{leads(6, "z"), -1, false},
+		{nil, -1, false},
+		{leads(9, "a"), 9, true},
+		{nobody, 0, false},
+		// What looks as before is not yielded again, and may hide what was in between.
+		{nil, -1, false},
+		{nobody, -1, false},
+		{leads(10, "a"), 10, true},
+		{skipping, 12, true},
+	} {
+		if step.told == nil {
+			view.interrupted()
+			continue
+		}
+		change, isChange := view.told(step.told)
+		if isChange != (step.want >= 0) || isChange && (change.Leader.GetFencingToken() != step.want || change.Skipped != step.skipped) {
+			t.Errorf("step %d: got %v (%v)", i, change, isChange)
+		}
 	}
 }
