@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/keepalive"
 
 	"leasehold.dev/go/internal/clock"
@@ -46,7 +47,7 @@ type connKey struct {
 type sharedConn struct {
 	*grpc.ClientConn
 	users int
-	// isOld is set when the certificates have been replaced: it is closed after its last use.
+	// isOld is set when another one takes its place: it is closed after its last use.
 	isOld bool
 }
 
@@ -69,6 +70,12 @@ func (c *calls) use(isWatching bool) (on *sharedConn, url string, moved int, don
 			conn.isOld = true
 			conn.closeIfUnused()
 		}
+	}
+	if former := c.made[key]; former != nil && former.GetState() == connectivity.TransientFailure {
+		// It pauses before its next attempt, for longer and longer. A call that comes now is to find out now.
+		delete(c.made, key)
+		former.isOld = true
+		former.closeIfUnused()
 	}
 	e := c.settings.endpoints[key.endpoint]
 	if c.made[key] == nil {

@@ -17,6 +17,8 @@ type conn struct {
 	credentials uint64
 	// number is the machine's number of the stream; 0 while the machine does not know it. The session's mutex guards it.
 	number uint64
+	// isStarted is set when there is a stream, and what is queued is sent from then on. The session's mutex guards it.
+	isStarted bool
 	// isLeaving is set when the session is open elsewhere. The session's mutex guards it.
 	isLeaving bool
 

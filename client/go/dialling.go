@@ -194,6 +194,7 @@ func (s *Session) attempt(ctx context.Context, to candidate) *ConnectError {
 		s.mu.Unlock()
 		return fail(given)
 	}
+	c.isStarted = true
 	s.goroutines.Add(2)
 	s.mu.Unlock()
 	go c.send()

@@ -25,6 +25,6 @@
 //
 // # Errors
 //
-// Errors are told apart with errors.Is and the sentinel errors of this package, such as ErrBusy and ErrLost. AcquireError, LostError,
-// HoldError, ConnectError and Failure say more.
+// Use errors.Is and the sentinel errors of this package, such as ErrBusy and ErrLost, to tell errors apart. AcquireError, LostError,
+// HoldError, ConnectError and Failure have the details.
 package leasehold

@@ -488,7 +488,8 @@ func (s *Session) hungUp(now moment, stream uint64, err *ConnectError) {
 		c.decide(&ConnectError{Endpoint: c.candidate.endpoint.url, kind: connectEnded})
 	default:
 		s.next = nil
-		if fateOf(err) == fateKept {
+		// One that was never asked keeps nothing.
+		if fateOf(err) == fateKept && c.isStarted {
 			s.overdue = append(s.overdue, c)
 			if len(s.overdue) > mostOverdue {
 				s.overdue[0].cut()
