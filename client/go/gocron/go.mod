@@ -6,13 +6,13 @@ replace leasehold.dev/go => ../
 
 require (
 	github.com/go-co-op/gocron/v2 v2.21.2
+	github.com/jonboulle/clockwork v0.5.0
 	go.uber.org/goleak v1.3.0
 	leasehold.dev/go v0.1.0
 )
 
 require (
 	github.com/google/uuid v1.6.0 // indirect
-	github.com/jonboulle/clockwork v0.5.0 // indirect
 	github.com/robfig/cron/v3 v3.0.1 // indirect
 	golang.org/x/net v0.60.0 // indirect
 	golang.org/x/sys v0.50.0 // indirect

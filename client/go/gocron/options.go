@@ -1,0 +1,67 @@
+// Package leaseholdgocron has an elector and a locker for schedulers of gocron v2, so that a job runs once although several instances of
+// a program schedule it.
+//
+// Use the Elector unless you need jobs spread over the instances: one instance runs all jobs, and the others take over when it ends.
+//
+//	elector := leaseholdgocron.NewElector(client, "billing/scheduler")
+//	defer elector.Close()
+//	scheduler, err := gocron.NewScheduler(gocron.WithDistributedElector(elector))
+//
+// The Locker takes a lock for each run of each job, so that any instance may run it:
+//
+//	locker := leaseholdgocron.NewLocker(client, "billing/jobs/")
+//	defer locker.Close()
+//	scheduler, err := gocron.NewScheduler(gocron.WithDistributedLocker(locker))
+//
+// Close the elector or locker after the scheduler has been shut down, and before the client is closed.
+//
+// Both run a slot at most once if the clocks and timers of the instances differ by less than the splay (WithSplay). Slots that come while
+// no instance leads, or after the one that took the lock has died, are not made up for.
+package leaseholdgocron
+
+import (
+	"log/slog"
+	"time"
+
+	"leasehold.dev/go"
+)
+
+// Option sets something of an Elector or a Locker.
+type Option func(*options)
+
+type options struct {
+	session *leasehold.Session
+	splay   time.Duration
+	value   []byte
+	log     *slog.Logger
+}
+
+func newOptions(set []Option) options {
+	o := options{splay: 500 * time.Millisecond, log: slog.Default()}
+	for _, set := range set {
+		set(&o)
+	}
+	return o
+}
+
+// WithSession holds the locks through this session. Default: the client's own session.
+func WithSession(session *leasehold.Session) Option {
+	return func(o *options) { o.session = session }
+}
+
+// WithSplay sets the most by which the same slot may begin later at one instance than at another, because clocks differ or timers are
+// late: 0 to the maximum TTL. A run's lock is kept for this long after it was taken, and a leadership for this long after the last job that
+// it allowed, also if the process dies. It must be shorter than the time between two slots of a job. Default: 500 ms.
+func WithSplay(splay time.Duration) Option {
+	return func(o *options) { o.splay = max(0, splay) }
+}
+
+// WithValue sets what observers see of the instance that leads or runs a job, for example its address: at most 4 KiB. Default: empty.
+func WithValue(value []byte) Option {
+	return func(o *options) { o.value = value }
+}
+
+// WithLogger sets where an Elector logs that it can't campaign. Default: slog.Default.
+func WithLogger(log *slog.Logger) Option {
+	return func(o *options) { o.log = log }
+}
