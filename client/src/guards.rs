@@ -135,17 +135,17 @@ impl LockGuards {
     }
 
     /// Runs the work until it is done or one of the locks is lost, then releases them.
-    pub(crate) async fn run<T>(self, work: impl Future<Output = T>) -> Result<T, WithLockError> {
+    pub(crate) async fn run<T>(self, work: impl Future<Output = T>) -> Result<T, Unprotected<T>> {
         let watches = self.watches();
         let outcome = {
             let work = pin!(work);
             tokio::select! {
                 biased;
-                lost = first_lost(&watches) => Err(lost),
+                lost = first_lost(&watches) => Err((lost, None)),
                 // Not made under all of them from beginning to end, if one was lost meanwhile.
                 done = work => match first_settled_as_lost(&watches).await {
                     None => Ok(done),
-                    Some(lost) => Err(lost),
+                    Some(lost) => Err((lost, Some(done))),
                 },
             }
         };
@@ -156,13 +156,24 @@ impl LockGuards {
                 }
                 Ok(done)
             }
-            Err((watch, reason)) => Err(WithLockError::Lost {
-                name: watch.name().into(),
-                token: watch.fencing_token(),
-                reason,
+            Err(((watch, reason), done)) => Err(Unprotected {
+                loss: WithLockError::Lost {
+                    name: watch.name().into(),
+                    token: watch.fencing_token(),
+                    reason,
+                },
+                done,
             }),
         }
     }
+}
+
+/// End of work that did not run under its locks from beginning to end.
+pub(crate) struct Unprotected<T> {
+    /// The first loss.
+    pub(crate) loss: WithLockError,
+    /// The result of the work; none if the work was dropped.
+    pub(crate) done: Option<T>,
 }
 
 impl IntoIterator for LockGuards {

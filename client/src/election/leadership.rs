@@ -112,7 +112,7 @@ impl Leadership {
         let Self { guard, candidacy } = self;
         let done = LockGuards::new(vec![guard]).run(work).await;
         drop(candidacy);
-        done
+        done.map_err(|unprotected| unprotected.loss)
     }
 }
 

@@ -18,7 +18,7 @@ use crate::{
     actor::Actor,
     error::{AcquireError, Failure, WithLockError},
     guard::LockGuard,
-    guards::LockGuards,
+    guards::{LockGuards, Unprotected},
     permit::SemaphorePermit,
     session::{AcquireSpec, LockSpec, Locks, Mode, Session},
     trace::TraceContext,
@@ -347,7 +347,8 @@ impl<G: Grant> LockRequest<G> {
     {
         let granted = self.await?;
         let work = work(granted.watch());
-        LockGuards::new(granted.into_guards()).run(work).await
+        let done = LockGuards::new(granted.into_guards()).run(work).await;
+        done.map_err(|unprotected| unprotected.loss)
     }
 
     /// Runs work that can fail, as [`LockRequest::with`] does. The work's error and that of the lock become one: `E` is
@@ -379,13 +380,26 @@ impl<G: Grant> LockRequest<G> {
     /// # Errors
     ///
     /// Fails with the work's own error, or with that of [`LockRequest::with`]. If the lock was lost before the work was
-    /// done, the loss is the error, whatever the work returned.
+    /// done, the loss is the error, unless the work had failed by itself: no loss hides the work's own error, and the watch
+    /// that the work got tells of the loss.
     pub async fn try_with<T, E, F>(self, work: impl FnOnce(G::Watch) -> F) -> Result<T, E>
     where
         E: From<WithLockError>,
         F: Future<Output = Result<T, E>>,
     {
-        self.with(work).await?
+        let granted = self.await.map_err(WithLockError::from)?;
+        let work = work(granted.watch());
+        match LockGuards::new(granted.into_guards()).run(work).await {
+            Ok(done) => done,
+            Err(Unprotected {
+                loss,
+                done: Some(Err(own)),
+            }) => {
+                tracing::info!("the work failed before its lock was lost: {loss}");
+                Err(own)
+            }
+            Err(unprotected) => Err(unprotected.loss.into()),
+        }
     }
 
     async fn acquire(self) -> Result<G, AcquireError> {
