@@ -45,7 +45,7 @@ SOAKS := $(sort $(shell grep -rlw "mod soak" tests/tests | cut -d/ -f3))
 SOAK_ONLY := abuse
 MEASURED := abuse deadlocks elections faults queue simulation tls watching
 # All suites, the longest first. Tests wait most of their time: three suites run at a time, and eight tests of each.
-LONGEST := model differential access properties e2e faults secrets client quorum lost_messages
+LONGEST := model clients differential access properties e2e faults secrets client quorum lost_messages
 FOUND := $(wildcard */tests/*.rs */*/tests/*.rs) $(patsubst %/main.rs,%,$(wildcard */tests/*/main.rs */*/tests/*/main.rs))
 SUITES := $(LONGEST) $(filter-out $(LONGEST) $(SOAK_ONLY),$(sort $(basename $(notdir $(FOUND)))))
 

@@ -1,8 +1,11 @@
 //! Client libraries that have a driver, and how to start each.
 
-use std::{path::PathBuf, process::Command};
+use std::{
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
 
-use leasehold_tests::binaries;
+use leasehold_tests::{binaries, python};
 
 /// A client library with a driver.
 pub(crate) struct Library {
@@ -15,11 +18,76 @@ pub(crate) struct Library {
 }
 
 /// All libraries, in the order of the table.
-pub(crate) const LIBRARIES: &[Library] = &[Library {
-    name: "rust",
-    title: "Rust",
-    driver: || Ok(vec![binaries::path("leasehold-driver")]),
-}];
+pub(crate) const LIBRARIES: &[Library] = &[
+    Library {
+        name: "rust",
+        title: "Rust",
+        driver: || Ok(vec![binaries::path("leasehold-driver")]),
+    },
+    Library {
+        name: "go",
+        title: "Go",
+        driver: go,
+    },
+    Library {
+        name: "python",
+        title: "Python, asyncio",
+        driver: || python("asyncio"),
+    },
+    Library {
+        name: "python_threads",
+        title: "Python, threads",
+        driver: || python("sync"),
+    },
+];
+
+/// Returns the folder of a library, if it is there.
+fn folder(library: &str) -> Result<PathBuf, String> {
+    let clients = Path::new(env!("CARGO_MANIFEST_DIR")).join("../client");
+    let folder = clients.join(library);
+    match folder.exists() {
+        true => Ok(folder),
+        false => Err(format!("client/{library} is not there")),
+    }
+}
+
+/// Says that a toolchain is missing, if it does not tell its version.
+fn installed(program: &str, version: &str) -> Result<(), String> {
+    let mut asked = Command::new(program);
+    let asked = asked.arg(version).stdout(Stdio::null()).status();
+    match asked {
+        Ok(status) if status.success() => Ok(()),
+        _ => Err(format!("{program} is not installed")),
+    }
+}
+
+fn go() -> Result<Vec<PathBuf>, String> {
+    installed("go", "version")?;
+    let driver = binaries::target_directory().join("drivers/go");
+    let mut build = Command::new("go");
+    build
+        .current_dir(folder("go")?)
+        .args(["build", "-o"])
+        .arg(&driver)
+        .arg("./internal/driver");
+    let built = build.status().expect("go can be run");
+    assert!(built.success(), "failed to build the Go driver: {built}");
+    Ok(vec![driver])
+}
+
+/// Returns the driver of one of the two interfaces.
+fn python(interface: &str) -> Result<Vec<PathBuf>, String> {
+    installed("python3", "--version")?;
+    let folder = folder("python")?;
+    let source = format!("PYTHONPATH={}", folder.join("src").display());
+    Ok(vec![
+        "env".into(),
+        source.into(),
+        python::interpreter().to_owned(),
+        folder.join("tests/driver.py"),
+        interface.into(),
+    ])
+}
 
 /// Returns the command of a line of words.
 pub(crate) fn command(words: &[PathBuf]) -> Command {
