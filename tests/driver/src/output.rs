@@ -7,6 +7,15 @@ use serde_json::{Value, json};
 
 use crate::failure::Failed;
 
+/// The clock of all stamps. It counts suspended time.
+const CLOCK: ClockId = {
+    #[cfg(target_os = "linux")]
+    let clock = ClockId::Boottime;
+    #[cfg(not(target_os = "linux"))]
+    let clock = ClockId::Monotonic;
+    clock
+};
+
 /// Writes a line at once and whole. If the runner is gone, there is nobody to write for.
 pub(crate) fn say(line: &Value) {
     let mut out = std::io::stdout().lock();
@@ -26,6 +35,6 @@ pub(crate) fn answer(id: u64, done: Result<Value, Failed>) {
 
 /// Reads the clock by which the runner compares, in nanoseconds.
 pub(crate) fn boot_ns() -> String {
-    let time = clock_gettime(ClockId::Boottime);
+    let time = clock_gettime(CLOCK);
     (i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec)).to_string()
 }

@@ -27,9 +27,18 @@ pub(crate) const PROMPT: Duration = Duration::from_secs(10);
 /// Pause between two questions for a state.
 const LOOK: Duration = Duration::from_millis(10);
 
+/// The clock of all stamps. It counts suspended time.
+const CLOCK: ClockId = {
+    #[cfg(target_os = "linux")]
+    let clock = ClockId::Boottime;
+    #[cfg(not(target_os = "linux"))]
+    let clock = ClockId::Monotonic;
+    clock
+};
+
 /// Reads the clock by which the runner and drivers compare, in nanoseconds.
 pub(crate) fn now() -> u64 {
-    let time = clock_gettime(ClockId::Boottime);
+    let time = clock_gettime(CLOCK);
     let seconds = u64::try_from(time.tv_sec).unwrap();
     seconds * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap()
 }

@@ -22,7 +22,7 @@ use anyhow::Context;
 
 use crate::{
     library::LIBRARIES,
-    scenarios::{SCENARIOS, Scenario},
+    scenarios::{SCENARIOS, Scenario, TIME_NAMESPACE, can_make_namespace},
     table::{self, Cell},
     world::World,
 };
@@ -92,7 +92,10 @@ struct Test {
 /// What came of a test.
 enum Outcome {
     Passed,
+    /// The library does not offer what the scenario needs.
     Skipped(String),
+    /// This machine does not.
+    NotHere(String),
     Failed(String),
 }
 
@@ -174,7 +177,8 @@ impl Ready {
     /// Returns a capability that a scenario needs and the driver does not have.
     fn lacks(&self, scenario: &Scenario) -> Option<&'static str> {
         let has = |need: &str| self.capabilities.iter().any(|known| known == need);
-        scenario.needs.iter().copied().find(|need| !has(need))
+        let mut needs = scenario.needs.iter().copied();
+        needs.find(|need| *need != TIME_NAMESPACE && !has(need))
     }
 }
 
@@ -225,7 +229,7 @@ fn all_of(
                     let took = begun.elapsed();
                     let said = match &outcome {
                         Outcome::Passed => "ok".to_owned(),
-                        Outcome::Skipped(why) => format!("skipped: {why}"),
+                        Outcome::Skipped(why) | Outcome::NotHere(why) => format!("skipped: {why}"),
                         Outcome::Failed(verdict) => format!("FAILED\n{verdict}\n"),
                     };
                     println!(
@@ -257,9 +261,12 @@ fn runtime() -> tokio::runtime::Runtime {
 fn one(test: &Test, driver: &Result<Ready, String>) -> Outcome {
     let ready = match driver {
         Ok(ready) => ready,
-        Err(why) => return Outcome::Skipped(why.clone()),
+        Err(why) => return Outcome::NotHere(why.clone()),
     };
     let scenario = test.scenario;
+    if scenario.needs.contains(&TIME_NAMESPACE) && !can_make_namespace() {
+        return Outcome::NotHere("unshare can't make a time namespace here".to_owned());
+    }
     if let Some(lacking) = ready.lacks(scenario) {
         return Outcome::Skipped(format!("the driver has no `{lacking}`"));
     }
@@ -304,7 +311,7 @@ fn report(
 ) -> bool {
     let count = |wanted: fn(&Outcome) -> bool| results.iter().filter(|(is, _)| wanted(is)).count();
     let failed = count(|is| matches!(is, Outcome::Failed(_)));
-    let skipped = count(|is| matches!(is, Outcome::Skipped(_)));
+    let skipped = count(|is| matches!(is, Outcome::Skipped(_) | Outcome::NotHere(_)));
     let passed = results.len() - failed - skipped;
     println!("\n{passed} passed, {failed} failed, {skipped} skipped");
     for (place, driver) in drivers {
@@ -314,14 +321,13 @@ fn report(
     }
     let mut cells = HashMap::new();
     for (test, (outcome, _)) in tests.iter().cycle().zip(results) {
-        let is_skipped_whole = drivers[&test.library].is_err();
-        if test.is_mutant || is_skipped_whole {
+        if test.is_mutant {
             continue;
         }
         let cell = match outcome {
             Outcome::Passed => Cell::Passes,
             Outcome::Skipped(_) => Cell::NotOffered,
-            Outcome::Failed(_) => continue,
+            Outcome::Failed(_) | Outcome::NotHere(_) => continue,
         };
         cells.insert((test.library, test.scenario.number), cell);
     }

@@ -1,6 +1,9 @@
 //! Clocks: which one a library reads, and what a jump of it means.
 
-use std::time::Duration;
+use std::{
+    process::{Command, Stdio},
+    time::Duration,
+};
 
 use anyhow::{Context, ensure};
 use leasehold_tests::RawSession;
@@ -52,6 +55,14 @@ pub(super) fn stands_still() -> Lines {
             false => vec![(way, line)],
         },
     )
+}
+
+/// Returns whether this machine can start a driver in a time namespace.
+pub(crate) fn can_make_namespace() -> bool {
+    let mut unshare = Command::new("unshare");
+    let unshare = unshare.args(["-rT", "--boottime", "1", "true"]);
+    let made = unshare.stdout(Stdio::null()).stderr(Stdio::null()).status();
+    made.is_ok_and(|status| status.success())
 }
 
 /// Deadlines are counted on the system's clock that counts suspended time: in a namespace where it is ahead, the library's is too.

@@ -14,6 +14,8 @@ mod waits;
 
 use futures_util::future::LocalBoxFuture;
 
+pub(crate) use self::clocks::can_make_namespace;
+
 use crate::{
     mutant::{Means, Mutant},
     world::World,
@@ -61,9 +63,12 @@ impl Scenario {
     }
 }
 
+/// Need of a scenario that starts its driver in a time namespace, which not every machine can make.
+pub(crate) const TIME_NAMESPACE: &str = "time namespace";
+
 /// Makes scenarios: number, title, back end, needs; the module and name of the function; the mutant's wrong and verdict, and its means.
 macro_rules! scenarios {
-    ($($number:literal $title:literal $back:ident [$($need:literal),*] $file:ident::$run:ident
+    ($($number:literal $title:literal $back:ident [$($need:expr),*] $file:ident::$run:ident
         mutant $wrong:literal => $verdict:literal $means:ident($make:expr);)*) => {
         /// All scenarios, by number.
         pub(crate) static SCENARIOS: &[Scenario] = &[$(Scenario {
@@ -93,7 +98,7 @@ scenarios! {
     5 "clock jump" Real ["skew_clock"] clocks::jumps
         mutant "suspended time does not count" => "held after a jump"
         Lines(clocks::stands_still);
-    6 "clock source" Real ["clock"] clocks::source
+    6 "clock source" Real ["clock", TIME_NAMESPACE] clocks::source
         mutant "deadlines are counted on another clock" => "another clock"
         Lines(clocks::reads_another_clock);
     7 "blocked event loop" Real ["block"] losses::loop_is_blocked
