@@ -2,15 +2,18 @@
 
 use std::collections::HashMap;
 
-use leasehold_core::{id::FeedId, name::LockName};
-use leasehold_store::{Feed, FeedItem, Store, Subject};
+use leasehold_core::name::LockName;
+use leasehold_store::Subject;
 
-use super::loading::{Scope, Scopes};
+use super::{
+    loading::{Scope, Scopes},
+    output::{Output, Outputs},
+};
 
 /// Feed while there are watchers, and the subjects that it was asked to follow.
 #[derive(Debug, Default)]
 pub(super) struct Following {
-    feed: Option<Feed>,
+    is_open: bool,
     /// Whether it has started and takes requests.
     has_started: bool,
     everything: Followed,
@@ -28,43 +31,30 @@ struct Followed {
 }
 
 impl Followed {
-    fn want(&mut self, is_wanted: bool, feed: &Feed, subject: Subject) {
+    fn want(&mut self, is_wanted: bool, subject: Subject, outputs: &mut Outputs) {
         if self.is_wanted == is_wanted {
             return;
         }
         self.is_wanted = is_wanted;
         self.pending += 1;
-        if is_wanted {
-            feed.follow(subject);
-        } else {
-            feed.unfollow(subject);
-        }
+        outputs.push_back(match is_wanted {
+            true => Output::Follow(subject),
+            false => Output::Unfollow(subject),
+        });
     }
 }
 
 impl Following {
     /// Opens the feed, if it is not open.
-    pub(super) fn open(&mut self, store: &Store) {
-        if self.feed.is_none() {
-            self.feed = Some(store.feed());
+    pub(super) fn open(&mut self, outputs: &mut Outputs) {
+        if !std::mem::replace(&mut self.is_open, true) {
+            outputs.push_back(Output::OpenFeed);
         }
     }
 
-    /// Waits for the next item; for ever without a feed. Returns `None` when the store is gone.
-    ///
-    /// # Cancel safety
-    ///
-    /// If it is cancelled, no item is lost.
-    pub(super) async fn next(&mut self) -> Option<FeedItem> {
-        match &mut self.feed {
-            Some(feed) => feed.next().await,
-            None => std::future::pending().await,
-        }
-    }
-
-    /// Returns the feed's id for looks.
-    pub(super) fn id(&self) -> Option<FeedId> {
-        self.feed.as_ref().map(Feed::id)
+    /// Returns whether the feed is open.
+    pub(super) fn is_open(&self) -> bool {
+        self.is_open
     }
 
     /// Notes that the feed starts: it follows nothing yet.
@@ -75,18 +65,20 @@ impl Following {
     }
 
     /// Has the feed follow the subjects of a scope if `scopes` has it, or else unfollow them.
-    pub(super) fn adjust(&mut self, scope: &Scope, scopes: &Scopes) {
-        let Some(feed) = self.feed.as_ref().filter(|_| self.has_started) else {
+    pub(super) fn adjust(&mut self, scope: &Scope, scopes: &Scopes, outputs: &mut Outputs) {
+        if !self.has_started {
             return;
-        };
+        }
         match scope {
             Scope::Name(name) => {
                 let followed = self.names.entry(name.clone()).or_default();
-                followed.want(scopes.contains(scope), feed, Subject::Name(name.clone()));
+                let is_wanted = scopes.contains(scope);
+                followed.want(is_wanted, Subject::Name(name.clone()), outputs);
             }
             Scope::Prefix(_) => {
                 let is_wanted = scopes.have_prefixes();
-                self.everything.want(is_wanted, feed, Subject::Everything);
+                self.everything
+                    .want(is_wanted, Subject::Everything, outputs);
             }
         }
     }

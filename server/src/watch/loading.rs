@@ -1,4 +1,4 @@
-//! Loading of a watched scope: its locks are listed, and the store looks at each.
+//! Scopes of watchers and observers, and how far each is loaded: its locks are listed, and the store looks at each.
 
 use std::{
     collections::{BTreeMap, HashSet, btree_map::Entry},
@@ -6,18 +6,9 @@ use std::{
     time::Duration,
 };
 
-use leasehold_core::{
-    command::{Op, Reply},
-    id::FeedId,
-    name::LockName,
-    time::Moment,
-};
-use leasehold_store::{StoreError, Subject};
+use leasehold_core::{name::LockName, time::Moment};
+use leasehold_store::Subject;
 
-use crate::coordinator::Coordinator;
-
-/// Number of names in one batch of looks.
-pub(super) const LOOKS: usize = 256;
 /// Time within which the feed must report a look.
 const TOLD_WITHIN: Duration = Duration::from_secs(5);
 /// Pause before a retry.
@@ -25,7 +16,7 @@ pub(super) const RETRY: Duration = Duration::from_millis(250);
 
 /// Scope of a watcher or observer.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Scope {
+pub enum Scope {
     /// All locks whose names begin with this.
     Prefix(Arc<str>),
     /// One lock.
@@ -241,72 +232,4 @@ impl Phase {
         *missing = Some(left);
         is_complete
     }
-}
-
-/// Lists the locks of a scope, and has the store look at each. Returns the names. A reported look includes all changes before
-/// it, and the feed reports all later ones.
-pub(super) async fn load(
-    coordinator: Coordinator,
-    feed: FeedId,
-    scope: Scope,
-) -> Result<HashSet<LockName>, StoreError> {
-    let mut looked = HashSet::new();
-    let mut token = String::new();
-    loop {
-        let (mut names, next) = match &scope {
-            Scope::Name(name) => (vec![name.clone()], String::new()),
-            Scope::Prefix(prefix) => {
-                let page = coordinator.store().list(prefix, &token, LOOKS).await?;
-                let page = page.map_err(|invalid| StoreError::Garbled {
-                    reason: format!("the store does not know its own page token: it {invalid}"),
-                })?;
-                (page.names, page.next)
-            }
-        };
-        // A scan may return a name twice, and more names than requested.
-        names.retain(|name| !looked.contains(name));
-        names.sort_unstable();
-        names.dedup();
-        for names in names.chunks(LOOKS) {
-            for (name, result) in look_at(&coordinator, feed, names.to_vec()).await {
-                match result {
-                    Ok(()) => drop(looked.insert(name)),
-                    // Foreign keys have the names of its companions: nothing can be reported of it.
-                    Err(StoreError::WrongType { .. }) => {}
-                    Err(error) => return Err(error),
-                }
-            }
-        }
-        if next.is_empty() {
-            return Ok(looked);
-        }
-        token = next;
-    }
-}
-
-/// Has the store look at names.
-pub(super) async fn look_at(
-    coordinator: &Coordinator,
-    feed: FeedId,
-    names: Vec<LockName>,
-) -> Vec<(LockName, Result<(), StoreError>)> {
-    let commands = names
-        .iter()
-        .map(|name| coordinator.command(name.clone(), Op::Look { feed }))
-        .collect();
-    let results = coordinator.store().execute_all(commands).await;
-    let results = results
-        .into_iter()
-        .map(|result| match result?.executed.reply {
-            Reply::Looked => Ok(()),
-            // The feed has just been closed, or the user may not ask for subscribers, or not publish.
-            Reply::Unheard => Err(StoreError::Refused {
-                reason: "nobody hears what is published; its user needs the rights that docs/watching.md names"
-                    .into(),
-            }),
-            _ => Err(StoreError::Garbled {
-                reason: "the reply to look is that of another operation".into(),
-            }),
-        });
-    names.into_iter().zip(results).collect()
 }

@@ -1,167 +1,119 @@
-//! Hub: the task that follows the store's feed for all watchers and observers of this coordinator.
+//! Hub: follows the store's feed for all watchers and observers of this coordinator, as a state machine without I/O.
+//!
+//! A driver carries [`Output`]s out in their order, and tells the hub what happens, with the time. Watchers and observers are
+//! handles: they read what the hub leaves for them, and reach it by signals.
 
 mod work;
 
-use std::{collections::HashSet, sync::Arc, time::Duration};
+use std::sync::Arc;
 
-use futures_util::{StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use leasehold_core::{
     name::LockName,
     time::Moment,
     watch::{Event, Mirror},
 };
-use leasehold_store::{FeedItem, StoreError, Subject, Told, clock};
-use tokio::sync::{mpsc, oneshot};
-use tokio_util::sync::CancellationToken;
+use leasehold_store::{FeedItem, Subject, Told};
+use tokio::sync::mpsc;
 
 use super::{
     elections::{Elections, Observer},
     following::Following,
     loading::{Phase, Scope, Scopes},
+    output::{Output, Outputs},
     signal::Signal,
     watchers::{PAGE, Stage, Watcher, Watchers},
 };
-use crate::coordinator::Coordinator;
 
-/// Shortest interval between warnings that a look failed.
-const WARN_EVERY: Duration = Duration::from_secs(10);
-/// Most batches of looks that are in flight.
-const BATCHES: usize = 4;
-
-/// Share of the watchers with unread messages that get a turn at a time: one in this many.
-const TURNS: usize = 16;
-/// Number of deliveries, each of one event to one watcher, after which the hub lets other tasks run.
-const TOLD_IN_A_ROW: usize = 128;
-
-/// Request to the hub.
-#[derive(Debug)]
-pub(in crate::watch) enum Request {
-    /// Watches all locks whose names begin with a prefix.
-    Watch {
-        prefix: String,
-        reply: oneshot::Sender<Watcher>,
-    },
-    /// Observes an election.
-    Observe {
-        name: LockName,
-        reply: oneshot::Sender<Observer>,
-    },
-}
-
-/// Completed work of the hub.
-enum Done {
-    Loaded {
-        attempt: u64,
-        scope: Scope,
-        result: Result<HashSet<LockName>, StoreError>,
-    },
-    Looked(Vec<(LockName, Result<(), StoreError>)>),
-}
+/// Number of names in one batch of looks.
+pub const LOOKS: usize = 256;
 
 /// State of the hub. Without watchers, it has no feed, and the rest is empty.
-struct Hub {
-    coordinator: Coordinator,
+#[derive(Debug)]
+pub struct Hub {
     following: Following,
     scopes: Scopes,
     mirror: Mirror,
     watchers: Watchers,
     elections: Elections,
-    work: FuturesUnordered<BoxFuture<'static, Done>>,
+    outputs: Outputs,
     attempts: u64,
     looks_in_flight: usize,
     /// The time to act on a scope.
     wake_at: Option<Moment>,
     /// The time before which failed looks are not logged again.
-    warn_from: Moment,
+    warn_from: Option<Moment>,
     /// Deliveries of this turn.
     told: usize,
 }
 
-/// Runs the hub until `stop`.
-pub(in crate::watch) async fn run(
-    coordinator: Coordinator,
-    mut requests: mpsc::UnboundedReceiver<Request>,
-    stop: CancellationToken,
-) {
-    let (signals, mut signalled) = mpsc::unbounded_channel();
-    let mut hub = Hub {
-        coordinator,
-        following: Following::default(),
-        scopes: Scopes::default(),
-        mirror: Mirror::default(),
-        watchers: Watchers::new(signals.clone()),
-        elections: Elections::new(signals),
-        work: FuturesUnordered::new(),
-        attempts: 0,
-        looks_in_flight: 0,
-        wake_at: None,
-        warn_from: clock::now(),
-        told: 0,
-    };
-    loop {
-        let now = clock::now();
-        hub.on_time(now);
-        hub.watchers.give_turns(TURNS);
-        let wake = hub.next_wake();
-        tokio::select! {
-            biased;
-            () = stop.cancelled() => return,
-            Some(request) = requests.recv() => hub.on_request(request),
-            Some(signal) = signalled.recv() => hub.on_signal(signal),
-            // Before the branches that ask the store for more items.
-            item = hub.following.next() => match item {
-                Some(item) => {
-                    hub.on_item(item);
-                    if hub.told >= TOLD_IN_A_ROW {
-                        hub.told = 0;
-                        tokio::task::yield_now().await;
-                    }
-                }
-                // The store is gone, and with it the coordinator.
-                None => return,
-            },
-            Some(done) = hub.work.next() => hub.on_done(done),
-            // After all other tasks that are ready.
-            () = tokio::task::yield_now(), if hub.watchers.are_lined_up() => {}
-            () = sleep_until(wake) => {}
-        }
-    }
-}
-
-async fn sleep_until(wake: Option<Moment>) {
-    match wake {
-        Some(at) => tokio::time::sleep(clock::now().until(at)).await,
-        None => std::future::pending().await,
-    }
-}
-
 impl Hub {
-    fn on_request(&mut self, request: Request) {
-        match request {
-            Request::Watch { prefix, reply } => {
-                let prefix: Arc<str> = prefix.into();
-                let scope = Scope::Prefix(Arc::clone(&prefix));
-                let (id, watcher) = self.watchers.add(prefix);
-                self.add(scope.clone());
-                if self.scopes.is_ready(&scope) {
-                    self.begin_snapshot(id);
-                }
-                // A dropped watcher unregisters itself.
-                let _ = reply.send(watcher);
-            }
-            Request::Observe { name, reply } => {
-                let scope = Scope::Name(name.clone());
-                let is_known = self.scopes.is_ready(&scope);
-                let observer = self.elections.add(&name, is_known);
-                self.add(scope);
-                let _ = reply.send(observer);
-            }
+    /// Returns a hub without watchers. They and observers reach it by `signals`. A watcher with more than `most_unread` unread
+    /// events receives a gap and a new snapshot.
+    pub fn new(signals: mpsc::UnboundedSender<Signal>, most_unread: usize) -> Self {
+        Self {
+            following: Following::default(),
+            scopes: Scopes::default(),
+            mirror: Mirror::default(),
+            watchers: Watchers::new(signals.clone(), most_unread),
+            elections: Elections::new(signals),
+            outputs: Outputs::new(),
+            attempts: 0,
+            looks_in_flight: 0,
+            wake_at: None,
+            warn_from: None,
+            told: 0,
         }
     }
 
-    fn on_signal(&mut self, signal: Signal) {
+    /// Returns the next thing to do.
+    pub fn poll_output(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// Gives a turn to one in `part` of the watchers that wait for one.
+    pub fn give_turns(&self, part: usize) {
+        self.watchers.give_turns(part);
+    }
+
+    /// Returns whether any watchers wait for a turn.
+    pub fn are_lined_up(&self) -> bool {
+        self.watchers.are_lined_up()
+    }
+
+    /// Returns how many deliveries it has made since it [rested](Self::rest).
+    pub(super) fn told(&self) -> usize {
+        self.told
+    }
+
+    /// Notes that other tasks have had their turn.
+    pub(super) fn rest(&mut self) {
+        self.told = 0;
+    }
+
+    /// Adds a watcher of all locks whose names begin with a prefix.
+    pub fn watch(&mut self, prefix: Arc<str>, now: Moment) -> Watcher {
+        let scope = Scope::Prefix(Arc::clone(&prefix));
+        let (id, watcher) = self.watchers.add(prefix);
+        self.add(scope.clone(), now);
+        if self.scopes.is_ready(&scope) {
+            self.begin_snapshot(id, now);
+        }
+        watcher
+    }
+
+    /// Adds an observer of an election.
+    pub fn observe(&mut self, name: LockName, now: Moment) -> Observer {
+        let scope = Scope::Name(name.clone());
+        let is_known = self.scopes.is_ready(&scope);
+        let observer = self.elections.add(&name, is_known);
+        self.add(scope, now);
+        observer
+    }
+
+    /// Takes in the signal of a watcher or an observer.
+    pub fn on_signal(&mut self, signal: Signal, now: Moment) {
         match signal {
-            Signal::More { id } => self.give_page(id),
+            Signal::More { id } => self.give_page(id, now),
             Signal::Again { id } => {
                 if let Some(told) = self.watchers.get(id) {
                     told.line_up();
@@ -180,19 +132,20 @@ impl Hub {
         }
     }
 
-    fn add(&mut self, scope: Scope) {
+    fn add(&mut self, scope: Scope, now: Moment) {
         if self.scopes.add(scope.clone()) {
-            self.following.open(self.coordinator.store());
-            self.following.adjust(&scope, &self.scopes);
-            self.load(&scope);
+            self.following.open(&mut self.outputs);
+            self.following
+                .adjust(&scope, &self.scopes, &mut self.outputs);
+            self.load(&scope, now);
         }
     }
 
     fn remove(&mut self, scope: &Scope) {
         self.scopes.remove(scope);
         if self.scopes.is_empty() {
-            // The feed's connection closes.
             self.following = Following::default();
+            self.outputs.push_back(Output::CloseFeed);
             self.forget_all();
             return;
         }
@@ -202,29 +155,29 @@ impl Hub {
             Scope::Name(name) => self.mirror.forget(name),
             Scope::Prefix(_) => self.mirror.retain(|name| scopes.cover(name)),
         }
-        self.following.adjust(scope, scopes);
+        self.following.adjust(scope, scopes, &mut self.outputs);
     }
 
     fn forget_all(&mut self) {
         self.mirror = Mirror::default();
-        // Work in flight is for a feed that is gone.
-        self.work = FuturesUnordered::new();
+        self.outputs.push_back(Output::DropWork);
         self.looks_in_flight = 0;
     }
 
-    fn on_item(&mut self, item: FeedItem) {
+    /// Takes in an item of the feed.
+    pub fn on_item(&mut self, item: FeedItem, now: Moment) {
         match item {
             FeedItem::Started => self.start(),
             FeedItem::Followed(subject) => {
                 self.following.note(&subject, true);
-                self.load_subject(&subject);
+                self.load_subject(&subject, now);
             }
             FeedItem::Unfollowed(subject) => {
                 self.following.note(&subject, false);
                 self.start_over(&subject);
-                self.load_subject(&subject);
+                self.load_subject(&subject, now);
             }
-            FeedItem::Told(told) => self.on_told(told),
+            FeedItem::Told(told) => self.on_told(told, now),
         }
     }
 
@@ -237,7 +190,8 @@ impl Hub {
         }
         self.elections.gap();
         for scope in self.scopes.start_over() {
-            self.following.adjust(&scope, &self.scopes);
+            self.following
+                .adjust(&scope, &self.scopes, &mut self.outputs);
         }
     }
 
@@ -256,7 +210,7 @@ impl Hub {
     }
 
     /// Notes that a scope is complete.
-    fn ready(&mut self, scope: &Scope) {
+    fn ready(&mut self, scope: &Scope, now: Moment) {
         if let Some(phase) = self.scopes.get_mut(scope) {
             *phase = Phase::Ready;
         }
@@ -265,37 +219,35 @@ impl Hub {
             Scope::Prefix(prefix) => {
                 let ids = self.watchers.loading(prefix);
                 for id in ids {
-                    self.begin_snapshot(id);
+                    self.begin_snapshot(id, now);
                 }
             }
         }
     }
 
-    fn begin_snapshot(&mut self, id: u64) {
+    fn begin_snapshot(&mut self, id: u64, now: Moment) {
         if self
             .watchers
             .get(id)
             .is_some_and(|told| told.begin_snapshot())
         {
-            self.give_page(id);
+            self.give_page(id, now);
         }
     }
 
-    fn give_page(&mut self, id: u64) {
+    fn give_page(&mut self, id: u64, now: Moment) {
         let Some(told) = self.watchers.get(id) else {
             return;
         };
         let Stage::Snapshot { after, .. } = &told.stage else {
             return;
         };
-        let page = self
-            .mirror
-            .page(&told.prefix, after.as_ref(), PAGE, clock::now());
+        let page = self.mirror.page(&told.prefix, after.as_ref(), PAGE, now);
         let is_last = page.len() < PAGE;
         told.page(page, is_last);
     }
 
-    fn on_told(&mut self, told: Told) {
+    fn on_told(&mut self, told: Told, now: Moment) {
         let Told {
             subject,
             name,
@@ -306,7 +258,7 @@ impl Hub {
             return;
         }
         let is_look = telling.looked.is_some();
-        let events = self.mirror.tell(&name, at, telling, clock::now());
+        let events = self.mirror.tell(&name, at, telling, now);
         if self.elections.contains(&name) && self.scopes.is_ready(&Scope::Name(name.clone())) {
             self.elections.tell(&name, self.mirror.leader(&name));
         }
@@ -315,7 +267,7 @@ impl Hub {
         }
         if is_look {
             for scope in self.scopes.told(&name) {
-                self.ready(&scope);
+                self.ready(&scope, now);
             }
         }
     }
@@ -327,7 +279,7 @@ impl Hub {
         self.told += self.watchers.len();
         let behind = self.watchers.tell(event);
         if behind > 0 {
-            self.coordinator.metrics().watch_gaps.inc_by(behind);
+            self.outputs.push_back(Output::BehindWatchers(behind));
         }
     }
 }

@@ -1,106 +1,104 @@
-//! Work of the hub at the store: loads the locks of a scope, and later looks at those that may have expired.
+//! Loads of scopes, and looks at locks that may have expired.
 
-use leasehold_core::time::Moment;
-use leasehold_store::{StoreError, Subject, clock};
+use std::{collections::HashSet, time::Duration};
 
-use super::{BATCHES, Done, Hub, WARN_EVERY};
-use crate::watch::loading::{self, LOOKS, Phase, RETRY, Scope};
+use leasehold_core::{name::LockName, time::Moment};
+use leasehold_store::{StoreError, Subject};
+
+use super::{Hub, LOOKS};
+use crate::watch::{
+    loading::{Phase, RETRY, Scope},
+    output::Output,
+};
+
+/// Shortest interval between warnings that a look failed.
+const WARN_EVERY: Duration = Duration::from_secs(10);
+/// Most batches of looks that are in flight.
+const BATCHES: usize = 4;
 
 impl Hub {
-    pub(super) fn load_subject(&mut self, subject: &Subject) {
+    pub(super) fn load_subject(&mut self, subject: &Subject, now: Moment) {
         for scope in self.scopes.of(subject) {
-            self.load(&scope);
+            self.load(&scope, now);
         }
     }
 
     /// Loads a scope, if it is due and the feed follows it.
-    pub(super) fn load(&mut self, scope: &Scope) {
-        let (now, attempt) = (clock::now(), self.attempts + 1);
+    pub(super) fn load(&mut self, scope: &Scope, now: Moment) {
+        let attempt = self.attempts + 1;
         let follows = self.following.surely_follows(scope);
-        let phase = self
-            .scopes
-            .get_mut(scope)
-            .filter(|phase| follows && phase.is_due(now));
-        let Some((phase, feed)) = phase.zip(self.following.id()) else {
+        let phase = self.scopes.get_mut(scope);
+        let Some(phase) = phase.filter(|phase| follows && phase.is_due(now)) else {
             return;
         };
         self.attempts = attempt;
         *phase = Phase::loading(attempt);
-        let (coordinator, scope) = (self.coordinator.clone(), scope.clone());
-        self.work.push(Box::pin(async move {
-            let result = loading::load(coordinator, feed, scope.clone()).await;
-            Done::Loaded {
-                attempt,
-                scope,
-                result,
-            }
-        }));
+        let scope = scope.clone();
+        self.outputs.push_back(Output::Load { attempt, scope });
     }
 
-    pub(super) fn on_done(&mut self, done: Done) {
-        match done {
-            Done::Loaded {
-                attempt,
-                scope,
-                result,
-            } => {
-                let Some(phase) = self.scopes.get_mut(&scope) else {
-                    return;
-                };
-                let now = clock::now();
-                match result {
-                    Ok(names) => {
-                        if phase.looked(attempt, names, now) {
-                            self.ready(&scope);
-                        }
-                    }
-                    Err(error) if phase.is_attempt(attempt) => {
-                        *phase = Phase::Waiting {
-                            not_before: Some(now.after(RETRY)),
-                        };
-                        self.warn(&error, now);
-                    }
-                    Err(_) => {}
+    /// Takes in what a load has found: the names that the store looked at.
+    pub fn on_loaded(
+        &mut self,
+        attempt: u64,
+        scope: &Scope,
+        result: Result<HashSet<LockName>, StoreError>,
+        now: Moment,
+    ) {
+        let Some(phase) = self.scopes.get_mut(scope) else {
+            return;
+        };
+        match result {
+            Ok(names) => {
+                if phase.looked(attempt, names, now) {
+                    self.ready(scope, now);
                 }
-                self.wake_at = self.scopes.wake_at();
             }
-            Done::Looked(results) => {
-                self.looks_in_flight -= 1;
-                let again = clock::now().after(RETRY);
-                for (name, result) in results {
-                    if result.is_err() {
-                        self.mirror.look_failed(&name, again);
-                    }
-                }
+            Err(error) if phase.is_attempt(attempt) => {
+                *phase = Phase::Waiting {
+                    not_before: Some(now.after(RETRY)),
+                };
+                self.warn(&error, now);
+            }
+            Err(_) => {}
+        }
+        self.wake_at = self.scopes.wake_at();
+    }
+
+    /// Takes in which looks were carried out.
+    pub fn on_looked(&mut self, results: Vec<(LockName, Result<(), StoreError>)>, now: Moment) {
+        self.looks_in_flight -= 1;
+        let again = now.after(RETRY);
+        for (name, result) in results {
+            if result.is_err() {
+                self.mirror.look_failed(&name, again);
             }
         }
     }
 
     /// Logs now and then why no events come.
     fn warn(&mut self, error: &StoreError, now: Moment) {
-        if self.warn_from <= now {
-            self.warn_from = now.after(WARN_EVERY);
+        if self.warn_from.is_none_or(|from| from <= now) {
+            self.warn_from = Some(now.after(WARN_EVERY));
             tracing::warn!(%error, "failed to look at watched locks; trying again");
         }
     }
 
-    pub(super) fn on_time(&mut self, now: Moment) {
+    /// Does what is due.
+    pub fn handle_timeout(&mut self, now: Moment) {
         if self.wake_at.is_some_and(|at| at <= now) {
             self.see_to_scopes(now);
         }
-        let Some(feed) = self.following.id() else {
+        if !self.following.is_open() {
             return;
-        };
+        }
         while self.looks_in_flight < BATCHES {
             let names = self.mirror.due(now, LOOKS);
             if names.is_empty() {
                 break;
             }
             self.looks_in_flight += 1;
-            let coordinator = self.coordinator.clone();
-            self.work.push(Box::pin(async move {
-                Done::Looked(loading::look_at(&coordinator, feed, names).await)
-            }));
+            self.outputs.push_back(Output::Look(names));
         }
     }
 
@@ -112,16 +110,16 @@ impl Hub {
                 tracing::warn!(
                     "the store did not report all watched locks in time; going on without"
                 );
-                self.ready(&scope);
+                self.ready(&scope, now);
             } else {
-                self.load(&scope);
+                self.load(&scope, now);
             }
         }
         self.wake_at = self.scopes.wake_at();
     }
 
-    /// Returns the time of the next timer.
-    pub(super) fn next_wake(&self) -> Option<Moment> {
+    /// Returns when to call [`handle_timeout`](Self::handle_timeout) unless something else happens before.
+    pub fn next_timeout(&self) -> Option<Moment> {
         let look = self
             .mirror
             .next_due()

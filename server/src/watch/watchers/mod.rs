@@ -9,8 +9,6 @@ use tokio::sync::mpsc;
 
 use super::signal::Signal;
 
-/// Most unread events of a watcher. One that is further behind receives a gap and a new snapshot.
-const BEHIND: usize = 1024;
 /// Number of locks in one page of a snapshot.
 pub(in crate::watch) const PAGE: usize = 64;
 
@@ -39,6 +37,8 @@ pub(in crate::watch) struct Watchers {
     watchers: Vec<Told>,
     lined_up: LinedUp,
     last_id: u64,
+    /// Most unread events of a watcher. One that is further behind receives a gap and a new snapshot.
+    most_unread: usize,
     /// The channel by which watchers reach the hub.
     signals: mpsc::UnboundedSender<Signal>,
 }
@@ -96,11 +96,15 @@ enum Place {
 }
 
 impl Watchers {
-    pub(in crate::watch) fn new(signals: mpsc::UnboundedSender<Signal>) -> Self {
+    pub(in crate::watch) fn new(
+        signals: mpsc::UnboundedSender<Signal>,
+        most_unread: usize,
+    ) -> Self {
         Self {
             watchers: Vec::new(),
             lined_up: LinedUp::default(),
             last_id: 0,
+            most_unread,
             signals,
         }
     }
@@ -188,7 +192,7 @@ impl Watchers {
                 Stage::Snapshot { after, .. } => after.as_ref().is_some_and(|after| name <= after),
                 Stage::Live => true,
             };
-            if is_known && !told.push(Arc::clone(event)) {
+            if is_known && !told.push(Arc::clone(event), self.most_unread) {
                 told.gap("the watcher did not read in time");
                 behind += 1;
             }
@@ -257,9 +261,9 @@ impl Told {
     }
 
     /// Adds an event; returns false if too many are unread.
-    fn push(&self, event: Arc<Event>) -> bool {
+    fn push(&self, event: Arc<Event>, most: usize) -> bool {
         let mut waiting = self.queue.waiting.lock();
-        if waiting.items.len() >= BEHIND {
+        if waiting.items.len() >= most {
             return false;
         }
         waiting.items.push_back(Message::Event(event));

@@ -10,6 +10,8 @@ use leasehold_core::{
 
 use super::*;
 
+const BEHIND: usize = 1024;
+
 fn name(text: &str) -> LockName {
     LockName::parse(text).unwrap()
 }
@@ -50,7 +52,7 @@ struct Scene {
 
 fn one(prefix: &str) -> Scene {
     let (signals, asked) = mpsc::unbounded_channel();
-    let mut watchers = Watchers::new(signals);
+    let mut watchers = Watchers::new(signals, BEHIND);
     let (id, watcher) = watchers.add(prefix.into());
     Scene {
         watchers,
