@@ -209,7 +209,12 @@ impl Mirrored {
         let known = self.holds.get(&hold.token);
         let is_over = known.is_some_and(|held| held.is_over);
         if known.is_none() {
-            self.unseen = self.unseen.saturating_sub(1);
+            if self.unseen == 0 {
+                // Its grant was not reported: a look tells of that, in the order of the tokens.
+                self.suspect.get_or_insert(EventKind::Expired);
+                return;
+            }
+            self.unseen -= 1;
         }
         self.put(hold.clone(), heard);
         if let Some(held) = self.holds.get_mut(&hold.token) {
@@ -256,7 +261,9 @@ impl Mirrored {
                 // The mirror notices an expiry some time later.
                 Some(held) if kind == EventKind::Expired => at = at.min(held.ends.store),
                 Some(_) => {}
-                None => self.unseen = self.unseen.saturating_sub(1),
+                // Watchers have not heard of it: its grant was not reported, or it ended before a look found it.
+                None if self.unseen == 0 => return,
+                None => self.unseen -= 1,
             }
         }
         let holder = hold.map(|hold| HolderView::Ours(Box::new(hold)));

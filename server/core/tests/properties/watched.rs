@@ -204,6 +204,43 @@ fn a_hold_renewed_for_less_by_a_unary_caller_is_missed_within_a_second() {
     );
 }
 
+/// A release that comes late may hand the lock on, which is not reported.
+#[test]
+fn a_grant_that_was_not_reported_is_found_by_a_look_also_after_a_change_of_its_hold() {
+    let mut watched = Watched::new();
+    let world = &mut watched.world;
+    world.ask(0, 0, Ask::waiting(Mode::Exclusive));
+    world.told();
+    world.deed(0, 0, Deed::SetValue(Owner(0), 7));
+    watched.take_in();
+    assert_eq!(kinds(&watched.events), []);
+    watched.pause(Duration::from_millis(5));
+    use EventKind::{Granted, Released};
+    assert_eq!(kinds(&watched.events), [Granted]);
+    assert_eq!(hold_of(&watched.events[0]).value.as_bytes(), [0; 7]);
+    let end = Deed::Release(Owner(0), End::Clean);
+    watched.world.deed(0, 0, end);
+    watched.take_in();
+    assert_eq!(kinds(&watched.events), [Granted, Released]);
+}
+
+#[test]
+fn the_end_of_a_hold_of_which_watchers_have_not_heard_is_no_event() {
+    let mut watched = Watched::new();
+    for number in 0..3 {
+        watched.world.ask(0, 0, Ask::waiting(Mode::Exclusive));
+        watched.world.told();
+        let end = match number {
+            0 => Deed::Release(Owner(number), End::Clean),
+            1 => Deed::Release(Owner(number), End::Unclean),
+            _ => Deed::Force,
+        };
+        watched.world.deed(0, 0, end);
+        watched.take_in();
+    }
+    assert_eq!(kinds(&watched.events), []);
+}
+
 /// A session without a stream has its holds end with its grace.
 #[test]
 fn a_hold_that_a_session_has_end_earlier_is_missed_at_once() {
