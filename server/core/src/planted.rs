@@ -66,6 +66,12 @@ faults! {
     UnansweredForgotten = "unanswered-forgotten",
     /// A coordinator does not tell its waiter of a hand-off that another coordinator made.
     WakeUpDropped = "wake-up-dropped",
+    /// A watcher that does not read in time misses events and is not told.
+    GapUntold = "gap-untold",
+    /// Watchers are not told that their coordinator could not follow the store for a while.
+    RestartUntold = "restart-untold",
+    /// Observers are not told that a term is over.
+    TermKept = "term-kept",
     /// A waiter is told of a hand-off that its coordinator has not confirmed.
     ConfirmationSkipped = "confirmation-skipped",
 }

@@ -2,7 +2,11 @@
 
 use std::collections::HashMap;
 
-use leasehold_core::{name::LockName, watch::Leader};
+use leasehold_core::{
+    name::LockName,
+    planted::{Fault, is_planted},
+    watch::Leader,
+};
 use tokio::sync::{mpsc, watch};
 
 use super::signal::Signal;
@@ -78,6 +82,9 @@ impl Elections {
         let Some(election) = self.elections.get_mut(name) else {
             return;
         };
+        if is_planted(Fault::TermKept) && leader.is_none() {
+            return;
+        }
         let has_gap = std::mem::take(&mut election.has_gap);
         election.seen.send_if_modified(|seen| {
             let is_same = is_same(seen.leader.as_ref(), leader.as_ref());

@@ -39,6 +39,7 @@ simulation! {
     store "../../tests/simulation/store.rs";
     #[expect(dead_code, reason = "hostile clients take what transitions they like")]
     transitions "../../tests/simulation/transitions.rs";
+    watching "../../tests/simulation/watching.rs";
     weather "../../tests/simulation/weather.rs";
     #[expect(dead_code, reason = "the target lives through worlds in its own way")]
     world "../../tests/simulation/world.rs";

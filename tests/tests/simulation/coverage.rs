@@ -114,6 +114,18 @@ coverage! {
     waits_forced: 18,
     /// Guards that had been asked for when a request reached their client.
     guards_asked: 60,
+    /// Events that watchers read.
+    events: 190_000,
+    /// Gaps that watchers were told of.
+    gaps: 11_000,
+    /// Watchers that did not read in time.
+    watchers_behind: 9_000,
+    /// Feeds that broke.
+    feeds_broken: 1_000,
+    /// States of elections that observers were told of.
+    observed: 22_000,
+    /// Of these, those that may have followed others.
+    observed_after_gaps: 4_000,
     /// Sessions that an operator ended.
     sessions_ended: 70,
     /// Of these, those that had resumed something from the session in question.

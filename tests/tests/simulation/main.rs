@@ -1,4 +1,4 @@
-//! Simulation of whole sessions: the clients' real machines, the coordinators' real machines and the real rules, on virtual
+//! Simulation of whole sessions: the real machines of clients and coordinators, the real hub of watchers and the real rules, on virtual
 //! time and from seeds. Pipes delay, hang and break; the store is slow, fails, and loses replies; wake-ups are lost.
 //!
 //! After every step, a guard that says it is held is held in the store for its client, and would say so no longer than the
@@ -31,6 +31,7 @@ mod shrink;
 mod soak;
 mod store;
 mod transitions;
+mod watching;
 mod weather;
 mod world;
 

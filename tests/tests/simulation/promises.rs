@@ -1,7 +1,7 @@
 //! Promises of the store, checked at each command: tokens rise, first come is first served, limits and lock-delays count, and
 //! watchers see every grant and every end.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use leasehold_core::{
     command::{CLAIM_TIME, Command, End, Executed, Op, Reply},
@@ -34,6 +34,8 @@ pub(crate) struct Ledger {
     /// When each hold that was granted at once, without a wait, has to end.
     bounds: BTreeMap<OwnerId, u64>,
     mirror: Mirror,
+    /// Grants by commands that came too late to be told: a look may find them. By name and token.
+    untold_grants: BTreeSet<(usize, i64)>,
     /// Hand-offs of which the waiter's coordinator was told, and when.
     untold: BTreeMap<OwnerId, (Run, u64)>,
 }
@@ -124,6 +126,11 @@ impl World {
             _ => {}
         }
         let granted = self.new_grants(command, executed, before);
+        if telling.changes.contains(&Change::Doubtful) {
+            let tokens = granted.iter().map(|owner| self.ledger.granted[owner].get());
+            let tokens: Vec<_> = tokens.map(|token| (before.name, token)).collect();
+            self.ledger.untold_grants.extend(tokens);
+        }
         let view = self.view(&command.name);
         if !granted.is_empty() {
             self.check_order(command, &granted, before);
@@ -396,6 +403,32 @@ impl World {
     pub(crate) fn may_be_made_twice(&self, name: usize, token: i64) -> bool {
         let made_at = self.ledger.made_at.get(&(name, token));
         made_at.is_none_or(|at| *at <= self.failed_over_at)
+    }
+
+    /// Returns whether watchers may see a grant end that they did not see begin: the store's clock was ahead for a while, at which
+    /// the hold had expired.
+    pub(crate) fn may_be_unseen(&self, name: usize, token: i64) -> bool {
+        let made_at = self.ledger.made_at.get(&(name, token));
+        made_at.is_none_or(|at| *at <= self.stepped_at)
+    }
+
+    /// Returns whether watchers were not told of a grant: a look finds it later.
+    pub(crate) fn is_untold(&self, name: usize, token: i64) -> bool {
+        self.ledger.untold_grants.contains(&(name, token))
+    }
+
+    /// Returns the token of a grant between two others that was made after this time, and told.
+    pub(crate) fn granted_between(
+        &self,
+        name: usize,
+        (from, to): (i64, i64),
+        since: u64,
+    ) -> Option<i64> {
+        let since = since.max(self.failed_over_at);
+        let made = self.ledger.made_at.range((name, from + 1)..(name, to));
+        let mut made =
+            made.filter(|(grant, at)| **at > since && !self.ledger.untold_grants.contains(grant));
+        made.next().map(|((_, token), _)| *token)
     }
 
     /// Fails if a session goes on renewing a hold when it has been held for as long as it may be. One whose coordinator hung at that

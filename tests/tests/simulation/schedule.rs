@@ -32,6 +32,7 @@ impl World {
     /// Returns when something happens next.
     pub(crate) fn next_event(&mut self) -> u64 {
         let mut next = self.disturb_at.min(self.detect_at);
+        next = next.min(self.watching_due());
         next = next.min(self.store.due().unwrap_or(u64::MAX));
         for number in 0..CLIENTS {
             let due = self.client_due[number].unwrap_or_else(|| self.find_client_due(number));
@@ -159,6 +160,9 @@ impl World {
                 self.run_contention(number);
                 self.run_sessions(number);
             }
+        }
+        if self.watching_due() <= now {
+            self.run_watching();
         }
     }
 

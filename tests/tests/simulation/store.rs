@@ -347,11 +347,12 @@ impl World {
         }
     }
 
-    fn apply(&mut self, command: &Command) -> Executed {
+    pub(crate) fn apply(&mut self, command: &Command) -> Executed {
         let before = self.before(command);
         self.store.held[before.name] = None;
         let at = self.store_time();
         let (executed, telling) = self.store.table.apply_and_tell(command, at);
+        self.feed(&command.name, &command.op, at, &telling);
         self.after(command, &executed, telling, &before);
         executed
     }
@@ -386,6 +387,9 @@ impl World {
                 (self.lost_at, self.failed_over_at) = (now, now);
                 self.strange_until = self.strange_until.max(now + 2 * micros(LONGEST_TTL));
                 self.forget_writes();
+                for number in 0..self.coordinators.len() {
+                    self.break_feed(number, now);
+                }
             }
             _ => self.store.replica = Some((now, self.store.table.clone())),
         }

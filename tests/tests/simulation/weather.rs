@@ -352,6 +352,7 @@ impl World {
         let coordinator = &mut self.coordinators[number];
         coordinator.is_store_up = false;
         coordinator.store_up_at = until;
+        self.break_feed(number, until);
         self.tell_sessions(number, &Input::StoreUp(false));
     }
 
@@ -381,6 +382,7 @@ impl World {
         let up_at = self.now + self.dice.below(1_000 * MS);
         self.coordinators[number] = Coordinator::new(number, runs);
         self.coordinators[number].state = State::Down(up_at);
+        self.restart_watching(number);
     }
 
     /// Does what is due to a coordinator itself.

@@ -24,6 +24,7 @@ use crate::{
     dice::{Dice, MS},
     promises::Ledger,
     store::Store,
+    watching::Watching,
     weather::{DISTURBED, Rights, Weather},
 };
 
@@ -56,6 +57,7 @@ pub(crate) struct World {
     pub(crate) coordinator_due: [Option<u64>; COORDINATORS],
     pub(crate) store: Store,
     pub(crate) ledger: Ledger,
+    pub(crate) watching: Watching,
     /// Whether the store loses writes, and its clock steps.
     pub(crate) is_lossy: bool,
     /// The store's clock: how much faster it is, in millionths, and by how much it has stepped.
@@ -136,6 +138,7 @@ impl World {
             coordinator_due: [None; COORDINATORS],
             store: Store::default(),
             ledger: Ledger::default(),
+            watching: Watching::new(seed),
             is_lossy: dice.once_in(4) && weather == Weather::Stormy,
             drift: i64::try_from(dice.below(4_000)).unwrap() - 2_000,
             stepped_by: 0,
@@ -240,6 +243,8 @@ impl World {
         self.pass(450 * MS);
         let held = self.store.table.names("", None, self.store_time());
         assert!(held.is_empty(), "not free after its release: {held:?}");
+        self.pass(2_000 * MS);
+        self.check_watching();
         // What may not have arrived yet is released until it can't any more.
         self.pass(3 * micros(self.store_timeout));
         let leftovers = self.leftovers();

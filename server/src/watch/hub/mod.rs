@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use leasehold_core::{
     name::LockName,
+    planted::{Fault, is_planted},
     time::Moment,
     watch::{Event, Mirror},
 };
@@ -185,7 +186,8 @@ impl Hub {
     fn start(&mut self) {
         self.forget_all();
         self.following.start();
-        for told in self.watchers.iter_mut() {
+        let watchers = self.watchers.iter_mut();
+        for told in watchers.filter(|_| !is_planted(Fault::RestartUntold)) {
             told.start_over("the coordinator could not follow the store for a while");
         }
         self.elections.gap();

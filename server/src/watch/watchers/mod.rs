@@ -3,7 +3,12 @@
 use std::{collections::VecDeque, future::poll_fn, sync::Arc, task::Poll};
 
 use futures_util::task::AtomicWaker;
-use leasehold_core::{name::LockName, view::NameView, watch::Event};
+use leasehold_core::{
+    name::LockName,
+    planted::{Fault, is_planted},
+    view::NameView,
+    watch::Event,
+};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
@@ -192,7 +197,10 @@ impl Watchers {
                 Stage::Snapshot { after, .. } => after.as_ref().is_some_and(|after| name <= after),
                 Stage::Live => true,
             };
-            if is_known && !told.push(Arc::clone(event), self.most_unread) {
+            if is_known
+                && !told.push(Arc::clone(event), self.most_unread)
+                && !is_planted(Fault::GapUntold)
+            {
                 told.gap("the watcher did not read in time");
                 behind += 1;
             }
