@@ -17,6 +17,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"time"
 
@@ -92,8 +93,15 @@ func (l *SessionLocker) SessionLock(ctx context.Context, conn *sql.Conn) error {
 	untilLoss, forget := hold.Context(context.Background())
 	context.AfterFunc(untilLoss, func() {
 		if errors.Is(context.Cause(untilLoss), leasehold.ErrLost) {
-			// It begins nothing more from now on, but Close waits for what is under way.
-			go conn.Close()
+			// It begins nothing more from then on, but Close waits for what is under way. Whoever hears of the loss by a context
+			// finds it so.
+			closing := make(chan struct{})
+			go func() {
+				close(closing)
+				conn.Close()
+			}()
+			<-closing
+			runtime.Gosched()
 			l.lost()
 		}
 		forget()
