@@ -25,11 +25,11 @@ use tonic::Status;
 use super::answers::Answers;
 use crate::{
     access::{
-        Rights,
-        rules::{Permission, Place},
+        Rights, check_granted,
+        rules::{Granted, Permission, Place},
     },
     convert::{
-        self,
+        self, FieldBounds,
         session::{Answer, Requests, unknown_request},
         stream::MAX_PROCLAIMS,
     },
@@ -64,9 +64,9 @@ pub(super) struct FirstMessage {
     pub(super) rights: Rights,
 }
 
-/// State of one candidacy: the client's requests, and the messages to it.
+/// State of one candidacy: the client's requests, and the messages to it. A machine without I/O.
 #[derive(Debug, Default)]
-struct Campaign {
+pub struct Campaign {
     election: String,
     stage: Stage,
     /// The client wants to end it.
@@ -106,7 +106,7 @@ impl Candidacy {
             this.reader.register(context.waker());
             loop {
                 let mut campaign = this.campaign.lock();
-                if let Some(request) = campaign.next_request.take() {
+                if let Some(request) = campaign.take_request() {
                     return Poll::Ready(Some(Ok(request)));
                 }
                 if has_ended || !campaign.has_room() {
@@ -163,13 +163,31 @@ impl Candidacy {
 }
 
 impl FirstMessage {
-    /// Checks the first message, whose fields the candidate knows by other names than the session.
+    /// Begins the candidacy with the rights in force.
     fn open(
         mut self,
         message: CampaignRequest,
         campaign: &mut Campaign,
     ) -> Result<SessionRequest, Refusal> {
         self.rights.look_again()?;
+        let bounds = self.coordinator.field_bounds();
+        campaign.open(message, bounds, self.rights.granted())
+    }
+}
+
+impl Campaign {
+    /// Begins a candidacy with the candidate's first message, whose fields it knows by other names than the session. Returns the
+    /// request that opens the session.
+    ///
+    /// # Errors
+    ///
+    /// If the message is another one, a field is wrong, or the permission is missing.
+    pub fn open(
+        &mut self,
+        message: CampaignRequest,
+        bounds: FieldBounds<'_>,
+        granted: &Granted,
+    ) -> Result<SessionRequest, Refusal> {
         let Some(Ask::Campaign(CampaignOpen {
             election,
             value,
@@ -179,13 +197,12 @@ impl FirstMessage {
         else {
             return Err(not_open("campaign"));
         };
-        convert::lock_name("campaign.election", &election, self.coordinator.store())?;
+        convert::lock_name("campaign.election", &election, bounds.store)?;
         convert::value("campaign.value", &value)?;
-        self.rights
-            .check(Permission::Acquire, Place::Election, &election)?;
+        check_granted(granted, Permission::Acquire, Place::Election, &election)?;
         convert::client_name("campaign.client_name", &client_name)?;
-        convert::ttl("campaign.ttl", ttl, self.coordinator.bounds())?;
-        campaign.open(election, value);
+        convert::ttl("campaign.ttl", ttl, bounds.ttl)?;
+        self.begin(election, value);
         let open = SessionOpen {
             client_name,
             ttl,
@@ -193,10 +210,8 @@ impl FirstMessage {
         };
         Ok(request(UNASKED, Request::Open(open)))
     }
-}
 
-impl Campaign {
-    fn open(&mut self, election: String, value: Vec<u8>) {
+    fn begin(&mut self, election: String, value: Vec<u8>) {
         self.election.clone_from(&election);
         let acquire = SessionAcquire {
             name: election,
@@ -311,8 +326,8 @@ impl Campaign {
         matches!(self.stage, Stage::Over)
     }
 
-    /// Handles a message. Returns the request to the session, if any.
-    fn hear(&mut self, message: CampaignRequest) -> Option<SessionRequest> {
+    /// Handles a message of the candidate. Returns the request to the session, if any.
+    pub fn hear(&mut self, message: CampaignRequest) -> Option<SessionRequest> {
         if self.is_over() {
             return None;
         }
@@ -334,7 +349,7 @@ impl Campaign {
     }
 
     /// Takes an answer of the session in.
-    fn on_answer(&mut self, answer: SessionResponse) {
+    pub fn on_answer(&mut self, answer: SessionResponse) {
         let (request_id, Some(response)) = (answer.request_id, answer.response) else {
             return;
         };
@@ -386,8 +401,13 @@ impl Campaign {
         }
     }
 
-    /// Returns the next response to the candidate.
-    fn next_response(&mut self) -> Option<Result<CampaignResponse, Status>> {
+    /// Returns the next request to the session that no message of the candidate asked for.
+    pub fn take_request(&mut self) -> Option<SessionRequest> {
+        self.next_request.take()
+    }
+
+    /// Returns the next response to the candidate, or the error that ends its stream.
+    pub fn next_response(&mut self) -> Option<Result<CampaignResponse, Status>> {
         if self.is_over() {
             return self.failure.take().map(Err);
         }

@@ -1,7 +1,7 @@
 //! `ElectionService`: candidacies, leaders and their observers.
 
 mod answers;
-mod campaign;
+pub mod campaign;
 
 use std::sync::Arc;
 

@@ -17,7 +17,7 @@ const OWNER: [u8; 16] = [7; 16];
 /// Returns a candidacy whose session is open and whose acquire was sent.
 fn campaign() -> Campaign {
     let mut campaign = Campaign::default();
-    campaign.open("leader".to_owned(), b"first".to_vec());
+    campaign.begin("leader".to_owned(), b"first".to_vec());
     assert!(
         say(
             &mut campaign,
@@ -398,7 +398,7 @@ async fn both_directions_of_a_stream_wake_each_other() {
     candidacy
         .campaign
         .lock()
-        .open("leader".to_owned(), b"first".to_vec());
+        .begin("leader".to_owned(), b"first".to_vec());
     let (messages, heard) = mpsc::unbounded_channel();
     let (answers, given) = mpsc::unbounded_channel();
     let mut requests = candidacy.requests(UnboundedReceiverStream::new(heard), None);
