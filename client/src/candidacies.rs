@@ -5,7 +5,12 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
 };
 
-use crate::{guard::LockWatch, lease::LockState};
+use crate::{
+    clock::Moment,
+    guard::LockWatch,
+    lease::LockState,
+    planted::{Fault, is_planted},
+};
 
 /// Elections for which a session campaigns, or which it leads. Cheap to clone; clones are the same set.
 #[derive(Clone, Default)]
@@ -25,9 +30,10 @@ pub(crate) struct Candidacy {
 
 impl Candidacies {
     /// Begins a candidacy; `None` if the session has one that waits, leads or is suspended.
-    pub(crate) fn begin(&self, election: Arc<str>) -> Option<Candidacy> {
+    pub(crate) fn begin(&self, now: Moment, election: Arc<str>) -> Option<Candidacy> {
         let mut terms = self.lock();
-        if terms.get(&election).is_some_and(|term| !is_over(term)) {
+        let is_candidate = terms.get(&election).is_some_and(|term| !is_over(term, now));
+        if is_candidate && !is_planted(Fault::SecondCandidacy) {
             return None;
         }
         let term = Arc::<Term>::default();
@@ -48,9 +54,9 @@ impl Candidacies {
 }
 
 /// Returns whether a candidacy was elected and has lost its leadership.
-fn is_over(term: &Term) -> bool {
+fn is_over(term: &Term, now: Moment) -> bool {
     term.get()
-        .is_some_and(|watch| matches!(watch.state(), LockState::Lost(_)))
+        .is_some_and(|watch| matches!(watch.lease().state(now), LockState::Lost(_)))
 }
 
 impl Candidacy {

@@ -197,9 +197,7 @@ impl LockGuard {
     /// # Ok(()) });
     /// ```
     pub fn watch(&self) -> LockWatch {
-        LockWatch {
-            lease: self.granted.lease.clone(),
-        }
+        LockWatch::of(self.granted.lease.clone())
     }
 
     /// Gives the lock back and hands it to the next waiter. From the call on, the lock counts as not held. If this
@@ -333,6 +331,11 @@ pub struct LockWatch {
 }
 
 impl LockWatch {
+    /// Returns a view of the hold of this lease.
+    pub(crate) fn of(lease: Arc<Lease>) -> Self {
+        Self { lease }
+    }
+
     pub(crate) fn lease(&self) -> &Arc<Lease> {
         &self.lease
     }

@@ -197,6 +197,7 @@ pub use watcher::LockWatcher;
 #[doc(hidden)]
 pub mod simulation {
     pub use crate::clock::{read_clock, skew_clock};
+    pub use crate::election::simulated::{Candidacies, Candidacy};
     pub use crate::session::simulated::{Acquire, Guard, Output, Session, StreamEnd};
 }
 

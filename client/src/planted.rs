@@ -43,6 +43,8 @@ faults! {
     BreakIgnored = "break-ignored",
     /// Guards stay held when the coordinator says that their locks are lost.
     LossIgnored = "loss-ignored",
+    /// A session campaigns for an election that it leads, or for which it campaigns already.
+    SecondCandidacy = "second-candidacy",
 }
 
 /// The planted fault's place among [`Fault::ALL`], counted from 1; 0 if none is planted.

@@ -126,7 +126,7 @@ impl Election {
         let request = self.request.clone().value(value);
         let (name, candidacies) = (self.name.clone(), self.candidacies.clone());
         async move {
-            let candidacy = candidacies.begin(name.clone());
+            let candidacy = candidacies.begin(Moment::now(), name.clone());
             let candidacy = candidacy.ok_or(AcquireError::AlreadyCandidate { name })?;
             Ok(Leadership::new(request.await?, candidacy))
         }

@@ -4,6 +4,8 @@ mod campaign;
 mod leader;
 mod leadership;
 mod observer;
+#[cfg(feature = "simulation")]
+pub(crate) mod simulated;
 
 pub use campaign::Election;
 pub use leader::{Leader, LeaderChange};

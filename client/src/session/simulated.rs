@@ -17,7 +17,7 @@ use super::{
 use crate::{
     clock::Moment,
     error::{AcquireError, ConnectError, Failure, HoldFailure},
-    lease::{FencingToken, Lease, LostReason},
+    lease::{FencingToken, Lease, LockState, LostReason},
     proto::v1,
 };
 
@@ -95,6 +95,15 @@ pub struct Session {
 }
 
 impl Guard {
+    pub(crate) fn lease(&self) -> &Arc<Lease> {
+        &self.lease
+    }
+
+    /// Returns whether its hold is lost for good, or was given back.
+    pub fn is_lost(&self, now: Duration) -> bool {
+        matches!(self.lease.state(moment(now)), LockState::Lost(_))
+    }
+
     /// Returns the lock's name.
     pub fn name(&self) -> &str {
         &self.lease.name
@@ -346,7 +355,7 @@ impl std::fmt::Debug for Session {
     }
 }
 
-fn moment(since_start: Duration) -> Moment {
+pub(crate) fn moment(since_start: Duration) -> Moment {
     Moment::from_nanos(u64::try_from(since_start.as_nanos()).unwrap_or(u64::MAX))
 }
 

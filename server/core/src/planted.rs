@@ -74,6 +74,10 @@ faults! {
     TermKept = "term-kept",
     /// A waiter is told of a hand-off that its coordinator has not confirmed.
     ConfirmationSkipped = "confirmation-skipped",
+    /// A coordinator forgets that a candidate resigns.
+    ResignDropped = "resign-dropped",
+    /// A leader by a stream of its own is not told that its term is over.
+    DepositionUntold = "deposition-untold",
 }
 
 /// The planted fault's place among [`Fault::ALL`], counted from 1; 0 if none is planted.

@@ -24,6 +24,8 @@ macro_rules! simulation {
 }
 
 simulation! {
+    campaigns "../../tests/simulation/campaigns.rs";
+    candidates "../../tests/simulation/candidates.rs";
     carrier "../../tests/simulation/carrier.rs";
     check "../../tests/simulation/check.rs";
     client "../../tests/simulation/client.rs";

@@ -76,6 +76,7 @@ impl World {
             return;
         }
         self.coordinators[number].sessions.insert(stream, served);
+        self.pass_on_candidate(number, stream);
     }
 
     /// Takes in something that happened to a session.
@@ -241,6 +242,9 @@ impl World {
 
     /// Sends a message, or the end of the stream, to the client.
     pub(crate) fn answer(&mut self, stream: usize, said: Result<SessionResponse, ClientEnd>) {
+        if self.candidates.has(stream) {
+            return self.answer_candidate(stream, said);
+        }
         let at = self.now + self.dice.delay();
         let Some(stream) = self.streams.get_mut(&stream) else {
             return;

@@ -15,6 +15,7 @@ impl World {
     /// gave some back.
     pub(crate) fn check(&mut self) {
         self.check_told();
+        self.check_leaders();
         let now = self.now;
         let mut live = Vec::new();
         for (number, client) in self.clients.iter().enumerate() {

@@ -4,13 +4,14 @@ use std::{cell::Cell, collections::BTreeMap, time::Duration};
 
 use leasehold_client::{
     AcquireError,
-    simulation::{Guard, Output, Session, StreamEnd as ClientEnd},
+    simulation::{Candidacies, Guard, Output, Session, StreamEnd as ClientEnd},
 };
 use leasehold_core::session::StreamEnd;
 use leasehold_proto::v1::{LockMode, SessionOpen, SessionResponse, session_response::Response};
 use prost::Message;
 
 use crate::{
+    campaigns::Campaign,
     coordinator::{State, Up},
     dice::{MS, Pipe},
     transitions::{self, Machine, Transitions},
@@ -63,6 +64,9 @@ pub(crate) struct Client {
     pub(crate) acquires: u64,
     /// Its acquires, each with the modes of the holds that it is to be granted; none if they may be holds of its actor already.
     pub(crate) waits: BTreeMap<u64, Vec<LockMode>>,
+    /// The elections for which it campaigns on its session, or which it leads.
+    pub(crate) candidacies: Candidacies,
+    pub(crate) campaigns: Vec<Campaign>,
     pub(crate) is_ended: bool,
     /// The transitions of its machine.
     pub(crate) transitions: Transitions,
@@ -119,6 +123,8 @@ impl Client {
             guards: Vec::new(),
             acquires: 0,
             waits: BTreeMap::new(),
+            candidacies: Candidacies::default(),
+            campaigns: Vec::new(),
             is_ended: false,
             transitions: Transitions::default(),
         }
@@ -353,6 +359,7 @@ impl World {
     pub(crate) fn give_all_back(&mut self, client: usize) {
         let it = &mut self.clients[client];
         let clock = it.clock(self.now);
+        it.campaigns.clear();
         for id in std::mem::take(&mut it.waits).into_keys() {
             it.turn("cancel", |it| it.cancel(clock, id));
         }
@@ -406,6 +413,7 @@ impl World {
                     };
                     it.act_at = it.act_at.min(now + self.dice.between(5 * MS, 60 * MS));
                     self.check_modes(client, &guards, &modes);
+                    self.on_session_elected(client, id, &guards);
                     for guard in guards {
                         self.seen.grants += 1;
                         let mut live = self.clients[client].live(now);
@@ -424,6 +432,7 @@ impl World {
                         self.seen.waits_forced += 1;
                     }
                     it.waits.remove(&id);
+                    it.campaigns.retain(|campaign| campaign.acquire != id);
                 }
                 Output::Opened(number) => {
                     let next = it.next.take();

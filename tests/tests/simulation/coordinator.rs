@@ -16,7 +16,7 @@ use leasehold_core::{
     lease::Lease,
     name::LockName,
     session::{
-        Closer, Config, Context, Input, Phase, RegistryEvent, Request, RequestId, Resumed, Session,
+        Config, Context, Input, Phase, RegistryEvent, Request, RequestId, Resumed, Session,
         StreamEnd,
     },
 };
@@ -100,6 +100,7 @@ pub(crate) struct Served {
     pub(crate) surroundings: Option<Surroundings>,
     /// Its waiters that were announced.
     pub(crate) tracked: BTreeMap<OwnerId, Tracked>,
+    pub(crate) kind: Kind,
     /// Its client's name.
     pub(crate) client: String,
     /// Holds that it has told its client are lost.
@@ -119,13 +120,14 @@ pub(crate) struct Tracked {
 }
 
 impl Served {
-    fn new() -> Self {
+    fn new(kind: Kind) -> Self {
         Self {
             session: None,
             opening: Opening::default(),
             inbox: Arc::default(),
             surroundings: None,
             tracked: BTreeMap::new(),
+            kind,
             client: String::new(),
             lost: BTreeSet::new(),
             endable: None,
@@ -209,7 +211,7 @@ impl Checks {
         }
     }
 
-    fn bounds(&self) -> FieldBounds<'_> {
+    pub(crate) fn bounds(&self) -> FieldBounds<'_> {
         FieldBounds {
             store: &self.store,
             ttl: &BOUNDS,
@@ -237,6 +239,9 @@ impl World {
             Up::End(end) => format!("coordinator {number} hears the end of {stream}: {end:?}"),
         });
         match (message, phase) {
+            (Up::Message(bytes), _) if self.candidates.has(stream) => {
+                self.hear_candidate(number, stream, &bytes);
+            }
             (Up::End(end), _) => {
                 self.handle(number, stream, Input::StreamEnded(end));
                 // Nobody is at its other end.
@@ -250,11 +255,7 @@ impl World {
             }
             (Up::Message(bytes), None) => {
                 let request = SessionRequest::decode(&bytes[..]).unwrap();
-                if let Err(refusal) = self.open(number, stream, request) {
-                    self.coordinators[number].sessions.remove(&stream);
-                    let end = ClientEnd::Status(Box::new(refusal.into()));
-                    self.answer(stream, Err(end));
-                }
+                self.open_or_refuse(number, stream, request, Kind::LeaseStream);
             }
             (Up::Message(bytes), Some(Phase::Open)) => {
                 let request = SessionRequest::decode(&bytes[..]).unwrap();
@@ -264,11 +265,26 @@ impl World {
         }
     }
 
+    /// Opens a session with its first message, or ends its stream with the reason.
+    pub(crate) fn open_or_refuse(
+        &mut self,
+        number: usize,
+        stream: usize,
+        request: SessionRequest,
+        kind: Kind,
+    ) {
+        if let Err(refusal) = self.open(number, stream, request, kind) {
+            self.coordinators[number].sessions.remove(&stream);
+            self.answer(stream, Err(ClientEnd::Status(Box::new(refusal.into()))));
+        }
+    }
+
     fn open(
         &mut self,
         number: usize,
         stream: usize,
         request: SessionRequest,
+        kind: Kind,
     ) -> Result<(), Refusal> {
         if matches!(
             self.coordinators[number].state,
@@ -290,7 +306,7 @@ impl World {
         let sessions = &mut self.coordinators[number].sessions;
         let served = sessions
             .entry(stream)
-            .or_insert_with(|| Box::new(Served::new()));
+            .or_insert_with(|| Box::new(Served::new(kind)));
         let opening = &mut served.opening;
         let (resume, more) = (std::mem::take(&mut open.resume), open.more);
         let (request_id, open) = opening.first.take().unwrap_or((request.request_id, open));
@@ -307,8 +323,8 @@ impl World {
         let may_resume =
             |name: &LockName| rights.permits(Permission::Acquire, Place::Either, name.as_str());
         let (resume, denied) = std::mem::take(&mut opening.resume).finish(may_resume);
-        self.opened += 1;
-        let id = SessionId::from_bytes(u128::from(self.opened).to_be_bytes());
+        let id = self.draw_session(kind, stream);
+        let sessions = &mut self.coordinators[number].sessions;
         let mut served = sessions.remove(&stream).expect("it was just there");
         let coordinator = &mut self.coordinators[number];
         served.surroundings = Some(Surroundings {
@@ -343,7 +359,7 @@ impl World {
             max_locks: 100,
             store_timeout: self.store_timeout,
             max_ttl: LONGEST_TTL,
-            tells_tickets: true,
+            tells_tickets: kind.tells_tickets(),
             needs_replicas: false,
         };
         let is_store_up = coordinator.is_store_up;
@@ -365,11 +381,25 @@ impl World {
         Ok(())
     }
 
-    fn on_request(&mut self, number: usize, stream: usize, request: SessionRequest) {
+    fn draw_session(&mut self, kind: Kind, stream: usize) -> SessionId {
+        let number = match kind {
+            Kind::LeaseStream => {
+                self.opened += 1;
+                u128::from(self.opened)
+            }
+            // Operators end the last sessions of the clients more often than these.
+            Kind::Candidacy => (stream as u128) << 64,
+        };
+        SessionId::from_bytes(number.to_be_bytes())
+    }
+
+    pub(crate) fn on_request(&mut self, number: usize, stream: usize, request: SessionRequest) {
         let heading = convert::session::heading(&request);
         let (request_id, kind) = (heading.id, heading.kind);
         let bounds = self.checks.bounds();
-        let mut request = match convert::session::request(request, bounds, Closer::Client) {
+        let served = &self.coordinators[number].sessions[&stream];
+        let stream_kind = served.kind;
+        let mut request = match convert::session::request(request, bounds, stream_kind.closer()) {
             Ok(request) => request,
             Err(refusal) => {
                 let refused = convert::session::refused(request_id, self.wrong(refusal));
@@ -382,19 +412,19 @@ impl World {
         };
         let granted = &surroundings.granted;
         let owns = |owner: &OwnerId, name: &LockName| session.owns(owner, name);
-        if let Err(refusal) = Kind::LeaseStream.check(&request, kind, granted, owns) {
+        if let Err(refusal) = stream_kind.check(&request, kind, granted, owns) {
             self.seen.refused_by_rights += 1;
             let refused = convert::session::refused(request_id, refusal);
             return self.answer(stream, Ok(refused));
         }
         if let Request::Acquire(acquire) = &mut request {
-            Kind::LeaseStream.bound(acquire, granted);
+            stream_kind.bound(acquire, granted);
         }
         self.handle(number, stream, Input::Request(request_id, request));
     }
 
     /// Returns a refusal of what only a hostile client asks for.
-    fn wrong(&self, refusal: Refusal) -> Refusal {
+    pub(crate) fn wrong(&self, refusal: Refusal) -> Refusal {
         assert!(
             self.is_hostile,
             "the client asked for something wrong: {refusal:?}"

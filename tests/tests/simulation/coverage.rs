@@ -35,13 +35,13 @@ coverage! {
     /// Guards that a client was given.
     grants: 13_700,
     /// Guards of a lock that the actor held already.
-    grants_again: 380,
+    grants_again: 230,
     /// Acquires of several names that were granted.
-    grants_of_several: 2_300,
+    grants_of_several: 1_600,
     /// Of these, those in a mode each, of which none can have been held before.
-    grants_in_modes_each: 390,
+    grants_in_modes_each: 320,
     /// Acquires that were granted fewer permits than they asked for at most.
-    grants_of_what_is_left: 72,
+    grants_of_what_is_left: 45,
     /// Grants to a waiter by somebody else's command.
     hand_offs: 8_700,
     /// Of these, those that left the number of permits to the store.
@@ -69,7 +69,7 @@ coverage! {
     /// Acquires that were refused because of the limit in force.
     other_limits: 4,
     /// Holds whose permits were given back in part, or had no more than those.
-    reduced: 300,
+    reduced: 240,
     /// Requests that were refused because rights had changed.
     refused_by_rights: 1_800,
     /// Steps of the store's clock.
@@ -87,11 +87,11 @@ coverage! {
     /// Streams whose coordinator stopped in order.
     stops: 340,
     /// Coordinators that crashed.
-    crashes: 330,
+    crashes: 260,
     /// Clients that died.
-    deaths: 500,
+    deaths: 350,
     /// Streams that were cut.
-    cuts: 1_600,
+    cuts: 1_400,
     /// Sessions that ended because their clients were silent.
     silent: 890,
     /// Sessions that waited for a resume.
@@ -113,7 +113,7 @@ coverage! {
     /// Waits that an operator ended.
     waits_forced: 18,
     /// Guards that had been asked for when a request reached their client.
-    guards_asked: 60,
+    guards_asked: 35,
     /// Events that watchers read.
     events: 190_000,
     /// Gaps that watchers were told of.
@@ -121,11 +121,31 @@ coverage! {
     /// Watchers that did not read in time.
     watchers_behind: 9_000,
     /// Feeds that broke.
-    feeds_broken: 1_000,
+    feeds_broken: 930,
     /// States of elections that observers were told of.
     observed: 22_000,
     /// Of these, those that may have followed others.
     observed_after_gaps: 4_000,
+    /// Candidacies on streams of their own.
+    candidacies: 7_000,
+    /// Of these, those that were elected.
+    elected: 2_900,
+    /// Leaders that resigned.
+    resigned: 2_800,
+    /// Leaders that were told that they had lost their term.
+    deposed: 90,
+    /// Terms that their leaders gave up at their own deadlines.
+    terms_outlived: 35,
+    /// Campaigns on sessions.
+    campaigns_on_sessions: 4_800,
+    /// Of these, those that were elected.
+    elected_on_sessions: 2_300,
+    /// Campaigns of sessions that campaigned or led already.
+    campaigns_refused: 1_900,
+    /// Proclaims that were carried out.
+    proclaimed: 690,
+    /// Candidacies whose stream was cut, or whose candidate died.
+    campaigns_cut: 340,
     /// Sessions that an operator ended.
     sessions_ended: 70,
     /// Of these, those that had resumed something from the session in question.

@@ -1,9 +1,10 @@
-//! Simulation of whole sessions: the real machines of clients and coordinators, the real hub of watchers and the real rules, on virtual
-//! time and from seeds. Pipes delay, hang and break; the store is slow, fails, and loses replies; wake-ups are lost.
+//! Simulation of whole sessions: the real machines of clients and coordinators, the real adapter of candidacies, the real hub of
+//! watchers and the real rules, on virtual time and from seeds. Pipes delay, hang and break; the store is slow, fails, and loses
+//! replies; wake-ups are lost.
 //!
 //! After every step, a guard that says it is held is held in the store for its client, and would say so no longer than the
-//! store keeps the lock if nothing else happened; exclusive guards exclude each other. After the last fault, every wait ends,
-//! and nothing is left anywhere. Counts of what happened have floors.
+//! store keeps the lock if nothing else happened; exclusive guards exclude each other, and no two candidates lead one election.
+//! After the last fault, every wait ends, and nothing is left anywhere. Counts of what happened have floors.
 //!
 //! A seed that fails says so; `LEASEHOLD_SEED=<seed>` leaves out the faults that it fails without, and tells what happens.
 
@@ -14,6 +15,8 @@
     reason = "tests fail by panicking"
 )]
 
+mod campaigns;
+mod candidates;
 mod carrier;
 mod check;
 mod client;

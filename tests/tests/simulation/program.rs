@@ -103,12 +103,16 @@ impl World {
             let id = it.acquires;
             it.turn("acquire", |it| it.acquire(clock, id, spec));
         }
+        if asks && self.clients[client].waits.len() < MOST_WAITING {
+            self.campaign_on_session(client);
+        }
         // In calm weather, what waits is not cancelled: it has to come to an end.
         let cancels = asks && self.dice.once_in(6) || self.is_closing;
         let it = &mut self.clients[client];
         let waits = it.waits.keys().copied();
         if cancels && let Some(id) = waits.collect::<Vec<_>>().get(self.dice.index(8)).copied() {
             it.waits.remove(&id);
+            it.campaigns.retain(|campaign| campaign.acquire != id);
             it.turn("cancel", |it| it.cancel(clock, id));
         }
         if it.guards.is_empty() {
@@ -120,7 +124,13 @@ impl World {
             (true, true) => 1,
         };
         let at = self.dice.index(it.guards.len());
+        let leads = it
+            .campaigns
+            .iter()
+            .any(|campaign| campaign.is(&it.guards[at]));
         match self.dice.below(13) {
+            // Leaders keep their lock, and keep it alone.
+            11 | 12 if leads => {}
             12 if asks => {
                 let guard = &it.guards[at];
                 self.kept.insert((guard.name().to_owned(), guard.token()));
@@ -137,6 +147,7 @@ impl World {
             }
             number if number < releases => {
                 let guard = it.guards.swap_remove(at);
+                it.campaigns.retain(|campaign| !campaign.is(&guard));
                 it.turn("release", |it| it.release(clock, &guard));
             }
             _ => {}

@@ -33,6 +33,7 @@ impl World {
     pub(crate) fn next_event(&mut self) -> u64 {
         let mut next = self.disturb_at.min(self.detect_at);
         next = next.min(self.watching_due());
+        next = next.min(self.candidates_due());
         next = next.min(self.store.due().unwrap_or(u64::MAX));
         for number in 0..CLIENTS {
             let due = self.client_due[number].unwrap_or_else(|| self.find_client_due(number));
@@ -152,6 +153,10 @@ impl World {
                 self.run_client(client);
             }
         }
+        if self.candidates_due() <= now {
+            self.digest(8);
+            self.run_candidates();
+        }
         for number in 0..COORDINATORS {
             if self.is_due(self.coordinator_due[number])
                 && self.coordinators[number].hung_until <= now
@@ -216,6 +221,7 @@ impl World {
     fn forget_streams(&mut self) {
         self.streams
             .retain(|_, stream| !stream.is_client_gone || stream.up.due().is_some());
+        self.candidates.forget_streams(&self.streams);
     }
 
     /// Has every session of a coordinator do what is due, until they have nothing to tell each other.

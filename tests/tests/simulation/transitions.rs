@@ -162,6 +162,12 @@ const UNMET: &[Unmet] = &[
     Unmet {
         of: Machine::Client,
         state: ("closing", ""),
+        events: &["release", "change"],
+        why: Why::Seldom("it takes a guard whose grant has crossed `close`"),
+    },
+    Unmet {
+        of: Machine::Client,
+        state: ("closing", ""),
         events: &["ended plainly"],
         why: Why::Never(
             "the coordinator says so only after `close`, or when it is not heard any more",

@@ -13,7 +13,7 @@ use leasehold_core::{
 };
 
 use leasehold_server::{
-    access::rules::{Granted, Permission, Place, Prefixes, Rule},
+    access::rules::{Granted, Permission, Prefixes, Rule},
     coordinator::marks::LOOK_INTERVAL,
 };
 
@@ -56,6 +56,7 @@ impl Rights {
         Granted::Only(vec![Arc::new(Rule {
             allow: vec![Permission::Acquire],
             locks: Prefixes::new(names),
+            elections: Prefixes::new(names),
             max_hold,
             ..Rule::default()
         })])
@@ -114,6 +115,9 @@ impl World {
         }
         if self.is_lossy && self.dice.once_in(4) {
             return self.lose();
+        }
+        if self.dice.once_in(6) {
+            return self.disturb_candidate(until);
         }
         let what = match self.is_patient && self.dice.once_in(2) {
             true => self.dice.pick(&[5, 6, 7, 13, 13, 14, 15, 15]),
@@ -175,11 +179,14 @@ impl World {
                     surroundings.granted = granted.clone();
                 }
             }
-            let streams: Vec<usize> = sessions.keys().copied().collect();
-            for stream in streams {
+            let streams = sessions
+                .iter()
+                .map(|(stream, served)| (*stream, served.kind));
+            let streams: Vec<_> = streams.collect();
+            for (stream, kind) in streams {
                 self.serve(number, stream, "rights", |session, context| {
-                    let may_hold = |name: &LockName, _| {
-                        granted.permits(Permission::Acquire, Place::Either, name.as_str())
+                    let may_hold = |name: &LockName, mode| {
+                        granted.permits(Permission::Acquire, kind.place(mode), name.as_str())
                     };
                     session.revise(&may_hold, context);
                 });
@@ -225,7 +232,7 @@ impl World {
     }
 
     /// The coordinator hears first that the connection broke, and that it was not its client's doing.
-    fn cut_from_coordinator(&mut self, number: usize) {
+    pub(crate) fn cut_from_coordinator(&mut self, number: usize) {
         let is_lost = self.dice.once_in(2);
         let at = self.now + self.dice.below(1_000 * MS);
         if let Some(stream) = self.streams.get_mut(&number) {
@@ -243,7 +250,7 @@ impl World {
         }
     }
 
-    fn hole(&mut self, number: usize, until: u64, up: bool, down: bool) {
+    pub(crate) fn hole(&mut self, number: usize, until: u64, up: bool, down: bool) {
         if let Some(stream) = self.streams.get_mut(&number) {
             if up {
                 stream.up.hole_until = stream.up.hole_until.max(until);
@@ -284,7 +291,11 @@ impl World {
     /// An operator ends one of the last sessions: it may be open, without a stream, over, or be resumed at this moment.
     fn end_session(&mut self) {
         let number = self.opened.saturating_sub(self.dice.below(4)).max(1);
-        let id = SessionId::from_bytes(u128::from(number).to_be_bytes());
+        self.mark_session(SessionId::from_bytes(u128::from(number).to_be_bytes()));
+    }
+
+    /// An operator ends this session.
+    pub(crate) fn mark_session(&mut self, id: SessionId) {
         let change = EndChange::Mark(id, TOKEN_MEMORY);
         let now = self.store_time();
         self.store.ended.change(Some(change), now);
@@ -422,6 +433,7 @@ impl World {
         self.put_rights_in_force();
         self.touch_all();
         self.disturb_at = u64::MAX;
+        self.calm_candidates();
         let now = self.now;
         for client in &mut self.clients {
             client.asleep_until = client.asleep_until.min(now);

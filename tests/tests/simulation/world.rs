@@ -18,6 +18,7 @@ use leasehold_core::{
 use leasehold_server::coordinator::marks::LOOK_INTERVAL;
 
 use crate::{
+    candidates::Candidates,
     client::{Client, DRAWN, Stream},
     coordinator::{Checks, Coordinator, State},
     coverage::Coverage,
@@ -58,6 +59,7 @@ pub(crate) struct World {
     pub(crate) store: Store,
     pub(crate) ledger: Ledger,
     pub(crate) watching: Watching,
+    pub(crate) candidates: Candidates,
     /// Whether the store loses writes, and its clock steps.
     pub(crate) is_lossy: bool,
     /// The store's clock: how much faster it is, in millionths, and by how much it has stepped.
@@ -139,6 +141,7 @@ impl World {
             store: Store::default(),
             ledger: Ledger::default(),
             watching: Watching::new(seed),
+            candidates: Candidates::new(seed),
             is_lossy: dice.once_in(4) && weather == Weather::Stormy,
             drift: i64::try_from(dice.below(4_000)).unwrap() - 2_000,
             stepped_by: 0,
@@ -240,6 +243,7 @@ impl World {
                 self.give_all_back(client);
             }
         }
+        self.withdraw_all();
         self.pass(450 * MS);
         let held = self.store.table.names("", None, self.store_time());
         assert!(held.is_empty(), "not free after its release: {held:?}");
@@ -331,6 +335,7 @@ impl World {
                 left.insert(format!("{name} has guards"));
             }
         }
+        left.extend(self.candidates.leftovers());
         for (number, coordinator) in self.coordinators.iter().enumerate() {
             if coordinator.state != State::Up {
                 left.insert(format!("coordinator {number} is not up"));

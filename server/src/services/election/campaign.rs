@@ -11,7 +11,11 @@ use std::{
 };
 
 use futures_util::{Stream, StreamExt, stream, stream::BoxStream, task::AtomicWaker};
-use leasehold_core::{id::OwnerId, session::MAX_PENDING_ACKS};
+use leasehold_core::{
+    id::OwnerId,
+    planted::{Fault, is_planted},
+    session::MAX_PENDING_ACKS,
+};
 use leasehold_proto::v1::{
     CampaignLost, CampaignOpen, CampaignProclaimed, CampaignReleaseRequested, CampaignRequest,
     CampaignResigned, CampaignResponse, Elected, LostReason, SessionAcquire, SessionCancel,
@@ -248,6 +252,9 @@ impl Campaign {
             return None;
         }
         self.answers.owe(RESIGN, None);
+        if is_planted(Fault::ResignDropped) {
+            return None;
+        }
         self.step_back()
     }
 
@@ -302,6 +309,9 @@ impl Campaign {
     }
 
     fn on_lost(&mut self, lost: &SessionLost) {
+        if is_planted(Fault::DepositionUntold) {
+            return;
+        }
         let reason = lost
             .locks
             .first()
