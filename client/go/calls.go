@@ -20,6 +20,9 @@ import (
 // callTimeout limits one call.
 const callTimeout = 10 * time.Second
 
+// deadlineSlack is how long before the end of a context a status may say that its deadline has passed.
+const deadlineSlack = 100 * time.Millisecond
+
 // channel is what generated stubs make calls on.
 type channel = grpc.ClientConnInterface
 
@@ -184,10 +187,21 @@ func callOnce[T any](ctx context.Context, c *calls, ask func(context.Context, ch
 		}
 		failed = failureFrom(url, err)
 	}
-	if ctx.Err() == nil && (failed.transport || failed.isDraining()) {
+	if !isCallers(ctx, failed) && (failed.transport || failed.isDraining()) {
 		c.moveOn(moved, failed)
 	}
 	return answer, failed, nil
+}
+
+// isCallers reports whether a call or a stream failed because the caller's context ended, so that the failure says nothing about the
+// coordinator. gRPC compares the deadline with the clock itself, a moment before the context's timer fires: isCallers then waits for it,
+// since only a context that has ended has a cause.
+func isCallers(ctx context.Context, failed *Failure) bool {
+	deadline, isSet := ctx.Deadline()
+	if isSet && failed.transport && failed.Code == codes.DeadlineExceeded && time.Until(deadline) < deadlineSlack {
+		<-ctx.Done()
+	}
+	return ctx.Err() != nil
 }
 
 // feed reads a stream of events that outlives its connections and the coordinators that serve it: it is opened again whenever it ends. It
@@ -229,13 +243,13 @@ func feedOnce[M any](ctx context.Context, c *calls, pauses *pauses, open func(co
 		return nil, false, err
 	}
 	defer done()
-	ctx, cancel := context.WithCancel(ctx)
+	streaming, cancel := context.WithCancel(ctx)
 	defer cancel()
-	limited, stop := context.WithTimeout(ctx, callTimeout)
+	limited, stop := context.WithTimeout(streaming, callTimeout)
 	failed = ready(limited, on.ClientConn, url)
 	stop()
 	if failed == nil {
-		stream, err := open(c.outgoing(ctx), on)
+		stream, err := open(c.outgoing(streaming), on)
 		for err == nil {
 			var message *M
 			if message, err = stream.Recv(); err != nil {
@@ -252,8 +266,10 @@ func feedOnce[M any](ctx context.Context, c *calls, pauses *pauses, open func(co
 		failed = failureFrom(url, err)
 		failed.transport = failed.transport || errors.Is(err, io.EOF)
 	}
-	// Another coordinator may serve this stream too.
-	c.moveOn(moved, failed)
+	if !isCallers(ctx, failed) {
+		// Another coordinator may serve this stream too.
+		c.moveOn(moved, failed)
+	}
 	return failed, wasHeard, nil
 }
 
