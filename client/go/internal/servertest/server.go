@@ -42,6 +42,7 @@ type Server struct {
 	URL, Address string
 
 	t       testing.TB
+	program string
 	scheme  string
 	args    []string
 	command *exec.Cmd
@@ -65,6 +66,8 @@ func StartAt(t testing.TB, listen string, args ...string) *Server {
 			s.scheme = "https"
 		}
 	}
+	// Before there is anything to kill: it may skip the test.
+	s.program = Program(t)
 	t.Cleanup(func() { s.Kill() })
 	s.start(listen)
 	return s
@@ -77,7 +80,7 @@ func (s *Server) start(listen string) {
 		args = append(args, "--store", "memory:")
 	}
 	s.log = &logBuffer{}
-	s.command = exec.Command(Program(s.t), args...)
+	s.command = exec.Command(s.program, args...)
 	s.command.Stderr = s.log
 	stdout, err := s.command.StdoutPipe()
 	if err != nil {
