@@ -306,3 +306,21 @@ def test_the_death_of_a_parent_releases_although_its_child_lives(client: leaseho
         process.kill()
         with client.lock(name, wait=10):
             pass
+
+
+def test_the_child_of_a_fork_ends(shared: Coordinator, name: str) -> None:
+    program = f"""
+        import gc, os, sys, leasehold.sync
+        with leasehold.sync.connect({shared.url!r}) as client, client.lock({name!r}):
+            pass
+        pid = os.fork()
+        if pid == 0:
+            gc.collect()
+            sys.exit(0)
+        assert os.waitpid(pid, 0)[1] == 0
+        print("ended")
+    """
+    environment = {**os.environ, "GRPC_VERBOSITY": "ERROR"}
+    arguments = [sys.executable, "-W", "error", "-c", textwrap.dedent(program)]
+    done = subprocess.run(arguments, capture_output=True, text=True, timeout=20, env=environment, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "ended\n", ""), done.stderr

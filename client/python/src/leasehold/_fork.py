@@ -5,6 +5,7 @@ which it was made, and answers "lost" or refuses in any other. No lock of a thre
 have had it at the moment of the fork.
 """
 
+import gc
 import os
 import socket
 from collections.abc import Callable
@@ -58,6 +59,9 @@ def cut_sockets(peers: set[tuple[str, int]]) -> None:
 def _after_in_child() -> None:
     global _generation
     _generation += 1
+    if _used_in is not None:
+        # What gRPC left behind in the parent would wait here for its threads, for ever, when it is collected: at the end at the latest.
+        gc.freeze()
     for callback in _in_child:
         callback()
 
