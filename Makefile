@@ -68,15 +68,15 @@ planted: ## Plant one fault after the other in the real code, and check that the
 
 # A planted fault is in programs of its own, so that nobody runs them by mistake.
 PLANTED ?=
-TARGET = $(abspath $(or $(CARGO_TARGET_DIR),target))
-TORTURE_TARGET = $(TARGET)$(if $(PLANTED),/planted)
+TARGET_DIR = $(abspath $(or $(CARGO_TARGET_DIR),target))
+TORTURE_TARGET = $(TARGET_DIR)$(if $(PLANTED),/planted)
 TORTURE_FEATURES = $(if $(PLANTED),leasehold-server/planted$(comma)leasehold-torture/planted)
 TORTURE = $(if $(PLANTED),LEASEHOLD_TEST_FEATURES=$(TORTURE_FEATURES)) $(TORTURE_TARGET)/debug/torture $(if $(SEED),--seed $(SEED)) $(if $(TLS),--tls $(TLS)) $(if $(PLANTED),--planted $(PLANTED)) $(foreach library,$(LIBRARIES),--library "$(library)=$(TORTURE_$(library))")
 TORTURE_BUILD = $(CARGO) build --locked --workspace --bins $(if $(PLANTED),--target-dir $(TORTURE_TARGET) --features $(TORTURE_FEATURES))
 # Clients on these libraries take part beside the others: LIBRARIES="go python".
 LIBRARIES ?=
-PYTHON = env PYTHONPATH=$(CURDIR)/client/python/src $(TARGET)/python-client/bin/python $(CURDIR)/client/python
-TORTURE_go = $(TARGET)/torture-go
+PYTHON = env PYTHONPATH=$(CURDIR)/client/python/src $(TARGET_DIR)/python-client/bin/python $(CURDIR)/client/python
+TORTURE_go = $(TARGET_DIR)/torture-go
 TORTURE_python = $(PYTHON)/tests/torture.py
 comma := ,
 # A store that is not asked for is one Redis server.
@@ -114,10 +114,10 @@ bench-scaling: setup ## Measure the model of costs, check what it predicts, and 
 
 bench-libraries: setup ## Measure the client libraries beside redsync, etcd's client and redis-py, and write docs/client-benchmarks.md (five minutes, on a quiet machine)
 	@tests/peers/setup
-	cd client/go/benchmark && go build -o $(TARGET)/benchmark-go .
+	cd client/go/benchmark && go build -o $(TARGET_DIR)/benchmark-go .
 	client/python/check environment
 	$(CARGO) build --locked --release --workspace --bins
-	LEASEHOLD_LIBRARIES="$$(printf 'go=%s\npython=%s\n' '$(TARGET)/benchmark-go' '$(PYTHON)/benchmarks/benchmark.py')" \
+	LEASEHOLD_LIBRARIES="$$(printf 'go=%s\npython=%s\n' '$(TARGET_DIR)/benchmark-go' '$(PYTHON)/benchmarks/benchmark.py')" \
 		$(CARGO) bench --locked --workspace --bench libraries
 
 bench-quick: setup ## Check that every part of the benchmark works, in a minute or two; the figures say nothing
