@@ -44,7 +44,7 @@ class Calls:
 
     @property
     def moved(self) -> int:
-        """How often the calls have moved on."""
+        """Number of times that the calls have moved on."""
         return self._moved
 
     def url(self, moved: int) -> str:

@@ -26,7 +26,7 @@ PathLike = str | os.PathLike[str]
 
 @dataclass(frozen=True)
 class Tls:
-    """How to encrypt. Files that are replaced are read again."""
+    """Settings of the encryption. Files that are replaced are read again."""
 
     ca: PathLike | None = None
     """The CA of the coordinators' certificates, PEM. Default: the system's."""

@@ -29,7 +29,7 @@ class ReleaseRequest:
     """An operator's request to release a lock. The hold is unchanged: finish and release it, or go on."""
 
     reason: str
-    """Why, for people; empty if the operator gave no reason."""
+    """The reason, for people; empty if the operator gave none."""
     within: float | None
     """Seconds to release it from when the client received the request; none if the operator named no time."""
 

@@ -27,7 +27,7 @@ UNREAD = 64 << 10
 """Most bytes of a stream of events that may lie here unread; the coordinator keeps the rest."""
 
 EOF: Any = grpc.aio.EOF  # pyright: ignore[reportAttributeAccessIssue]
-"""What a read returns at the end of a stream."""
+"""Result of a read at the end of a stream."""
 
 Options = list[tuple[str, Any]]
 Stream = Any

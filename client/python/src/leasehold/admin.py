@@ -29,7 +29,7 @@ class Gap:
     """Events may have been missed: forget the state of all locks. A snapshot follows."""
 
     message: str
-    """Why, for people."""
+    """The reason, for people."""
 
 
 class Watcher:

@@ -270,7 +270,7 @@ class Observer:
 
     @property
     def interruption(self) -> Exception | None:
-        """Why no change comes at present, while the observer tries to reach a coordinator."""
+        """Reason for which no change comes at present, while the observer tries to reach a coordinator."""
         return self._feed.interruption
 
     async def aclose(self) -> None:

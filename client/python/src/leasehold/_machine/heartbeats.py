@@ -18,12 +18,12 @@ class Heartbeats:
 
     @property
     def began(self) -> int:
-        """When the oldest remembered heartbeat was sent: the `open`, while no other was."""
+        """Time at which the oldest remembered heartbeat was sent: the `open`, while no other was."""
         return self._sent_at[0]
 
     @property
     def last_sent(self) -> int:
-        """When the newest heartbeat was sent."""
+        """Time at which the newest heartbeat was sent."""
         return self._sent_at[-1]
 
     def note(self, now: int) -> int:

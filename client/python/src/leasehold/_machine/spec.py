@@ -22,7 +22,7 @@ class LockSpec:
     name: str
     """The lock's name."""
     mode: LockMode = LockMode.EXCLUSIVE
-    """How to hold it."""
+    """Mode in which it is held."""
     permits: int | None = None
     """Permits of a semaphore."""
     limit: int | None = None

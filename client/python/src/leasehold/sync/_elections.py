@@ -144,7 +144,7 @@ class Observer(Feed[LeaderChange]):
 
     @property
     def interruption(self) -> CallFailed | None:
-        """Why no change comes at present, while the observer tries to reach a coordinator."""
+        """Reason for which no change comes at present, while the observer tries to reach a coordinator."""
         failed: CallFailed | None = self._inner.interruption
         return failed
 
