@@ -120,12 +120,12 @@ impl ConnectError {
         }
     }
 
-    /// Returns the error of a stream that broke before the session was open.
-    pub(crate) fn broke(endpoint: String, source: Failure) -> Self {
-        if source.is_transport() {
-            Self::unreachable(endpoint, source.into())
-        } else {
-            Self::refused(endpoint, source)
+    /// Returns the error of a stream that ended, with a failure or without one, before the session was open.
+    pub(crate) fn broke(endpoint: String, source: Option<Failure>) -> Self {
+        match source {
+            None => Self::Ended { endpoint },
+            Some(source) if source.is_transport() => Self::unreachable(endpoint, source.into()),
+            Some(source) => Self::refused(endpoint, source),
         }
     }
 

@@ -215,11 +215,8 @@ impl Driver {
 
 /// Returns the error of a connection whose stream ended before it was open.
 fn broke(connection: &Connection, status: Option<tonic::Status>) -> ConnectError {
-    let endpoint = connection.endpoint().to_string();
-    match status {
-        Some(status) => ConnectError::broke(endpoint, Failure::from_status(status)),
-        None => ConnectError::Ended { endpoint },
-    }
+    let failure = status.map(Failure::from_status);
+    ConnectError::broke(connection.endpoint().to_string(), failure)
 }
 
 /// Returns the error to report: an answer says more than the lack of one.

@@ -373,9 +373,5 @@ fn failure(end: StreamEnd) -> Option<Failure> {
 
 /// Returns the error of a stream that ended before it was open.
 fn broke(failure: Option<Failure>) -> ConnectError {
-    let endpoint = "http://test".to_owned();
-    match failure {
-        Some(failure) => ConnectError::broke(endpoint, failure),
-        None => ConnectError::Ended { endpoint },
-    }
+    ConnectError::broke("http://test".to_owned(), failure)
 }
