@@ -706,16 +706,27 @@ fn a_hold_without_rights_is_found() {
 #[test]
 fn a_holder_that_an_operator_deposed_is_told_within_a_moment() {
     let forced = json!({"forces": true, "disturbs": ["*"]});
-    for (released, also, expected) in [
-        (2500, None, &[][..]),
-        (4000, None, &[Kind::Overlap]),
-        (4000, Some("a"), &[]),
-        (4000, Some("b"), &[Kind::Overlap]),
+    for (next, released, also, expected) in [
+        (2000, 2500, None, &[][..]),
+        (2000, 4000, None, &[Kind::Overlap]),
+        (2000, 4000, Some("a"), &[]),
+        (2000, 4000, Some("b"), &[Kind::Overlap]),
+        // Nobody asked before the operator was done.
+        (2300, 2500, None, &[]),
+        (2300, 4000, None, &[Kind::Overlap]),
+        (2300, 4000, Some("a"), &[]),
+        (2300, 4000, Some("b"), &[Kind::Overlap]),
+        (15_000, 15_500, None, &[Kind::Overlap]),
     ] {
         let mut history = History::default();
         history.fault(1900, 2100, &forced);
-        history.cycle(1000, released, "a", 1, "x", 1);
-        history.cycle(2000, 5000, "b", 1, "x", 2);
+        history.asked(1000, "a", 1, "x", "exclusive");
+        history.granted(1000, "a", 1, 1);
+        for at in (2000..released).step_by(1000) {
+            history.extended(at, "a", 1);
+        }
+        history.about(released, "releasing", "a", 1);
+        history.cycle(next, released + 1000, "b", 1, "x", 2);
         if let Some(client) = also {
             history.fault(1950, 2200, &json!({"disturbs": [client]}));
         }

@@ -144,11 +144,12 @@ fn excuse<'a>(
                 other.number != fault.number && lists.iter().any(|list| Fault::names(list, client))
             })
         };
+        let began_within = |time| common.begin <= fault.span.end.saturating_add(time);
+        let is_brief = common.end - common.begin <= limits.moment && began_within(limits.moment);
         let forced = fault.forces
             && granted(older) <= fault.span.end
             && granted(younger) >= fault.span.begin
-            && common.begin <= fault.span.end
-            && (common.end - common.begin <= limits.moment || !is_reached());
+            && (is_brief || began_within(limits.settle) && !is_reached());
         let reset = Fault::names(&fault.resets, &older.acquire.client)
             && common.end - common.begin <= limits.moment
             && common.begin >= fault.span.begin
