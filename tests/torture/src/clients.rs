@@ -228,7 +228,7 @@ impl Clients {
             .arg(self.store);
         if let Some(credentials) = self.credentials.as_ref().filter(|_| kind.of_coordinators) {
             command.arg(credentials.folder(seat));
-            credentials.seated(seat, &name);
+            credentials.seated(seat, &name, &self.record);
         }
         if let Some(host) = host {
             command = host.command(&command);

@@ -26,7 +26,10 @@ use rcgen::KeyPair;
 use serde_json::json;
 use tokio::time::sleep;
 
-use crate::TTL;
+use crate::{
+    TTL,
+    record::{Effects, Record},
+};
 
 /// Time for which the former credentials stay valid beside the new ones. A Rust client moves its sessions within six seconds, after
 /// the answers that they wait for; a client on stubs does so between two holds.
@@ -73,6 +76,22 @@ struct State {
     tokens: Vec<(usize, String)>,
     /// Name of the client at each seat.
     names: Vec<String>,
+    /// The rights that are taken away at present.
+    withdrawn: Option<Withdrawn>,
+}
+
+/// Rights of a seat that are taken away, with the faults that the history has of it: one for each client that has sat there since.
+struct Withdrawn {
+    seat: usize,
+    what: &'static str,
+    faults: Vec<u64>,
+}
+
+impl Withdrawn {
+    fn concern(&mut self, client: &str, record: &Record) {
+        let effects = Effects::revoking(client.to_owned());
+        self.faults.push(record.begin(self.what, client, &effects));
+    }
 }
 
 /// Change of credentials that costs nobody anything.
@@ -140,6 +159,7 @@ impl Credentials {
                 clients: authority,
                 tokens: Vec::new(),
                 names: vec![String::new(); seats.len()],
+                withdrawn: None,
             }),
             folder,
             seats,
@@ -198,15 +218,42 @@ impl Credentials {
         &self.seats[seat].folder
     }
 
-    /// Notes the name of the client that has a seat now.
-    pub(crate) fn seated(&self, seat: usize, name: &str) {
-        name.clone_into(&mut self.state().names[seat]);
+    /// Notes the name of the client that has a seat now, and that it has no rights there if they are taken away.
+    pub(crate) fn seated(&self, seat: usize, name: &str, record: &Record) {
+        let mut state = self.state();
+        name.clone_into(&mut state.names[seat]);
+        if let Some(withdrawn) = state
+            .withdrawn
+            .as_mut()
+            .filter(|withdrawn| withdrawn.seat == seat)
+        {
+            withdrawn.concern(name, record);
+        }
     }
 
-    /// Chooses a seat by a number, and returns it with the name of its client.
-    pub(crate) fn choose(&self, any: u32) -> (usize, String) {
-        let seat = any as usize % (self.seats.len() - 1);
-        (seat, self.state().names[seat].clone())
+    /// Chooses a seat by a number.
+    pub(crate) fn choose(&self, any: u32) -> usize {
+        any as usize % (self.seats.len() - 1)
+    }
+
+    /// Records that the rights of a seat are about to end.
+    pub(crate) fn withdraw(&self, seat: usize, what: &'static str, record: &Record) {
+        let mut state = self.state();
+        let mut withdrawn = Withdrawn {
+            seat,
+            what,
+            faults: Vec::new(),
+        };
+        withdrawn.concern(&state.names[seat], record);
+        state.withdrawn = Some(withdrawn);
+    }
+
+    /// Records that they are there again.
+    pub(crate) fn restored(&self, record: &Record) {
+        let withdrawn = self.state().withdrawn.take();
+        for fault in withdrawn.into_iter().flat_map(|withdrawn| withdrawn.faults) {
+            record.end(fault);
+        }
     }
 
     /// Returns the harness's way to look into a coordinator.

@@ -42,29 +42,24 @@ pub(super) async fn apply(drawn: &Drawn, coordinators: &mut Coordinators, record
     let Some(credentials) = coordinators.credentials().map(Arc::clone) else {
         return false;
     };
-    let (seat, client) = credentials.choose(drawn.any);
+    let seat = credentials.choose(drawn.any);
     match drawn.fault {
         Fault::Rotate(what) => rotate(what, &credentials, coordinators, record).await,
         Fault::TakeIdentity if credentials.has_token(seat) => {
-            let begun = record.begin(
-                drawn.fault.name(),
-                &client,
-                &Effects::revoking(client.clone()),
-            );
+            credentials.withdraw(seat, drawn.fault.name(), record);
             credentials.take_token(seat);
             sleep(OVER + drawn.time).await;
             credentials.give_tokens();
-            record.end(begun);
+            credentials.restored(record);
         }
         Fault::TakeIdentity | Fault::TakePermission => {
-            let name = Fault::TakePermission.name();
-            let begun = record.begin(name, &client, &Effects::revoking(client.clone()));
+            credentials.withdraw(seat, Fault::TakePermission.name(), record);
             credentials.permit(Some(seat));
             coordinators.reload();
             sleep(OVER + drawn.time).await;
             credentials.permit(None);
             coordinators.reload();
-            record.end(begun);
+            credentials.restored(record);
         }
         _ => return false,
     }
