@@ -24,6 +24,7 @@ pub mod admin_http;
 pub mod admission;
 mod alarm;
 pub mod config;
+pub mod connect;
 pub mod convert;
 pub mod coordinator;
 pub mod follow;

@@ -20,6 +20,7 @@ mod file;
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
 mod origin;
+mod origins;
 mod permissions;
 mod print;
 mod setting;
@@ -40,6 +41,7 @@ pub use choices::{ClientAuth, LogFormat};
 pub use cli::Action;
 pub use environment::unknown_variables;
 pub use origin::Origin;
+pub use origins::Origins;
 pub use settings::Config;
 pub use share::Share;
 pub use store_url::StoreUrl;

@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
-use super::{ClientAuth, LogFormat, Share, StoreUrl, value};
+use super::{ClientAuth, LogFormat, Origins, Share, StoreUrl, value};
 
 /// The TOML type of a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +54,7 @@ values! {
     String: Text, "TEXT", Clone::clone;
     PathBuf: Text, "FILE", |path: &PathBuf| path.display().to_string();
     StoreUrl: Text, "URL", ToString::to_string;
+    Origins: Text, "ORIGINS", ToString::to_string;
     ClientAuth: Text, "none|optional|required", value::show_choice;
     LogFormat: Text, "human|json", value::show_choice;
 }

@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use super::{
-    ClientAuth, LogFormat, Share, StoreUrl,
+    ClientAuth, LogFormat, Origins, Share, StoreUrl,
     setting::{Shape, Value, first, last, settings},
     value::{
         address, boolean, choice, display_name, duration, endpoint, file, key_prefix, log_filter,
@@ -85,7 +85,7 @@ pub(super) fn nearest(name: &str) -> Option<&'static str> {
 }
 
 settings! {
-    /// Address of the gRPC API. Port 0 picks a free port, which the first line on stdout shows.
+    /// Address of the API, for gRPC, Connect, JSON over HTTP and gRPC-Web. Port 0 picks a free port, which the first line on stdout shows.
     "listen" listen: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 7420)), address;
 
     /// Address of the admin HTTP port: /metrics, /livez and /readyz. Port 0 picks a free port.
@@ -120,6 +120,11 @@ settings! {
     /// an authority without a list. A list stays in force until it is replaced, even beyond the date of its next update.
     "tls-client-crl" tls_client_crl: Option<PathBuf> = None, file("revocation lists (PEM)"),
         example: "/etc/leasehold/clients-crl.pem", live: true;
+
+    /// Origins of web pages that may call the API from a browser, separated by commas, such as https://app.example; or * for all.
+    /// By default none may: a request with another origin than these is refused. A page needs a permission like every caller.
+    "cors-origins" cors_origins: Option<Origins> = None, optional(str::parse),
+        example: "https://app.example", live: true;
 
     /// Use HTTPS on the admin port, with the certificate tls-cert. The port asks clients for no certificate.
     "admin-tls" admin_tls: bool = false, boolean;
@@ -222,10 +227,11 @@ settings! {
     /// Silence on a connection after which the coordinator pings the client: 100ms to 1h.
     "keepalive-interval" keepalive_interval: Duration = SECOND * 5, duration(MILLI * 100, HOUR);
 
-    /// Further silence after which the coordinator closes the connection: 100ms to 1h. Locks then stay until their TTL has passed.
+    /// Further silence after which the coordinator closes the connection: 100ms to 1h. Locks then stay until their TTL has passed. It
+    /// closes an HTTP/1 connection once no call was in flight, and no answer read, for keepalive-interval and this together.
     "keepalive-timeout" keepalive_timeout: Duration = SECOND * 5, duration(MILLI * 100, HOUR);
 
-    /// Time for a new connection to complete its HTTP/2 handshake, for a new stream to be opened, and for the message of a call to
+    /// Time for a new connection to complete its HTTP/2 handshake or its first HTTP/1 request, for a new stream to be opened, and for the message of a call to
     /// be complete: 10ms to 1h.
     "handshake-timeout" handshake_timeout: Duration = SECOND * 5, duration(MILLI * 10, HOUR);
 

@@ -145,6 +145,7 @@ fn every_setting_can_be_given_in_each_way() {
         ("tls-client-ca", "/clients.pem"),
         ("tls-client-auth", "optional"),
         ("tls-client-crl", "/revoked.pem"),
+        ("cors-origins", "https://app.example,http://localhost:3000"),
         ("admin-tls", "true"),
         ("token-file", "/tokens"),
         ("jwt-keys", "/jwks.json"),
@@ -299,6 +300,11 @@ fn errors_say_where_a_bad_value_came_from_and_what_was_expected() {
             &["--store", "postgres://u:hunter2@h"],
             &[],
             "store (flag --store): expected \"memory:\"",
+        ),
+        (
+            &["--cors-origins=app.example"],
+            &[],
+            "expected origins such as https://app.example",
         ),
         (&["--stor", "x"], &[], "--store"),
         (

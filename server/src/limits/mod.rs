@@ -136,13 +136,7 @@ impl Limits {
     /// Returns the refusal of a message that is too large to be read. A retry cannot succeed.
     #[must_use]
     pub fn message_too_large(&self) -> Refusal {
-        let limit = self.shared.max_message_size;
-        Refusal::over(
-            Reason::MessageTooLarge,
-            ("max-message-size", limit),
-            None,
-            format!("a message is larger than {limit} bytes, which is the limit; it was not read"),
-        )
+        message_too_large(self.shared.max_message_size)
     }
 
     /// Returns the refusal of such a message to health or reflection.
@@ -289,6 +283,16 @@ impl Drop for WatcherPlace {
     fn drop(&mut self) {
         self.limits.shared.watchers.fetch_sub(1, Ordering::Relaxed);
     }
+}
+
+/// Returns the refusal of a message of more bytes than `limit`, the bound `max-message-size`. A retry cannot succeed.
+pub fn message_too_large(limit: usize) -> Refusal {
+    Refusal::over(
+        Reason::MessageTooLarge,
+        ("max-message-size", limit),
+        None,
+        format!("a message is larger than {limit} bytes, which is the limit; it was not read"),
+    )
 }
 
 /// Returns the refusal of `more` locks for a session that `has` some.

@@ -125,7 +125,13 @@ impl Acceptor {
             Arc::clone(&self.options),
         ));
         let tls = self.options.tls.as_ref().map(Tls::grpc);
-        Connection::new(socket, handle, self.connections.clone(), tls)
+        Connection::new(
+            socket,
+            handle,
+            self.connections.clone(),
+            tls,
+            self.options.max_silence,
+        )
     }
 
     fn refuse(&self, socket: TcpStream, full: Full) {

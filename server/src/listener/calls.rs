@@ -52,6 +52,7 @@ impl UnderWay {
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
+        self.connection.note_call_over();
         let is_at_once = self.since.is_none_or(|since| since.elapsed() < AT_ONCE);
         if let Some(suspected) = self.suspected.take() {
             self.connection.note_known(suspected);

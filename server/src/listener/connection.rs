@@ -7,6 +7,7 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
+    time::Duration,
 };
 
 use rustls::ServerConfig;
@@ -26,8 +27,10 @@ use super::{
 };
 use crate::tls;
 
-/// Bytes that prove an HTTP/2 client: its preface (24) and the header of its first SETTINGS frame (9).
-const HANDSHAKE_BYTES: usize = 24 + 9;
+/// First bytes of an HTTP/2 client.
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+/// Bytes that prove an HTTP/2 client: its preface and the header of its first SETTINGS frame (9).
+const HANDSHAKE_BYTES: usize = PREFACE.len() + 9;
 /// Most bytes that are read and discarded after a failed TLS handshake: enough for the first frames of HTTP/2.
 const UNREAD: usize = 64 * 1024;
 
@@ -38,8 +41,9 @@ pub struct Connection {
     layer: Layer,
     handle: ConnectionHandle,
     connections: Connections,
-    /// Bytes of the HTTP/2 handshake still to come.
+    /// Bytes of the HTTP/2 handshake still to come; 0 with HTTP/1.
     handshake_left: usize,
+    max_silence: Option<Duration>,
 }
 
 /// Layer around the socket.
@@ -68,6 +72,7 @@ impl Connection {
         handle: ConnectionHandle,
         connections: Connections,
         tls: Option<Arc<ServerConfig>>,
+        max_silence: Option<Duration>,
     ) -> Self {
         let wire = Wire::new(socket, handle.clone());
         let layer = match tls {
@@ -82,6 +87,26 @@ impl Connection {
             handle,
             connections,
             handshake_left: HANDSHAKE_BYTES,
+            max_silence,
+        }
+    }
+
+    /// Finds the connection's protocol in its first bytes.
+    fn note_opening(&mut self, read: &[u8]) {
+        let at = HANDSHAKE_BYTES - self.handshake_left;
+        let expected = PREFACE.get(at..).unwrap_or_default();
+        let is_http2 = read
+            .iter()
+            .zip(expected)
+            .all(|(read, expected)| read == expected);
+        if !is_http2 {
+            self.handshake_left = 0;
+            self.handle.note_http1(self.max_silence);
+            return;
+        }
+        self.handshake_left = self.handshake_left.saturating_sub(read.len());
+        if self.handshake_left == 0 {
+            self.handle.note_handshake();
         }
     }
 
@@ -98,7 +123,7 @@ impl Connection {
                 Layer::Plain(_) | Layer::Tls(_) => return Poll::Ready(Ok(())),
                 Layer::Failed => return Poll::Ready(Err(killed())),
                 Layer::Handshaking(accept) => {
-                    let outcome = ready!(Pin::new(accept).poll(cx)).and_then(with_http2);
+                    let outcome = ready!(Pin::new(accept).poll(cx));
                     self.layer = match outcome {
                         Ok(stream) => self.agreed(stream),
                         Err((error, wire)) => self.refused(error, wire),
@@ -173,18 +198,6 @@ impl Refused {
     }
 }
 
-/// Refuses a client that offers no protocol at all, which the handshake itself lets pass.
-fn with_http2(stream: TlsStream<Wire>) -> Result<TlsStream<Wire>, (io::Error, Wire)> {
-    if stream.get_ref().1.alpn_protocol() == Some(tls::HTTP2) {
-        return Ok(stream);
-    }
-    let error = io::Error::new(
-        io::ErrorKind::InvalidData,
-        rustls::Error::NoApplicationProtocol,
-    );
-    Err((error, stream.into_inner().0))
-}
-
 impl AsyncRead for Connection {
     fn poll_read(
         self: Pin<&mut Self>,
@@ -214,11 +227,7 @@ impl AsyncRead for Connection {
             }
         }
         if this.handshake_left > 0 {
-            let read = buf.filled().len() - before;
-            this.handshake_left = this.handshake_left.saturating_sub(read);
-            if this.handshake_left == 0 {
-                this.handle.note_handshake();
-            }
+            this.note_opening(&buf.filled()[before..]);
         }
         Poll::Ready(Ok(()))
     }
@@ -287,5 +296,67 @@ impl Drop for Connection {
     fn drop(&mut self) {
         self.handle.release();
         self.connections.remove(self.handle.id());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+    use crate::listener::tests::connection;
+
+    /// Returns whether a connection that begins with these bytes speaks HTTP/1, and whether its handshake is complete.
+    async fn begun(parts: &[&[u8]]) -> (bool, bool) {
+        let (mut connection, mut peer) = connection().await;
+        for part in parts {
+            peer.write_all(part).await.unwrap();
+            let mut read = vec![0; part.len()];
+            connection.read_exact(&mut read).await.unwrap();
+        }
+        let handle = connection.handle();
+        (handle.is_http1(), handle.has_handshaken())
+    }
+
+    #[tokio::test]
+    async fn the_first_bytes_show_the_protocol() {
+        let settings = &[0; 9];
+        for (parts, expected) in [
+            (&[&b"P"[..]][..], (false, false)),
+            (&[PREFACE], (false, false)),
+            (&[PREFACE, settings], (false, true)),
+            (
+                &[&PREFACE[..3], &PREFACE[3..], &settings[..8]],
+                (false, false),
+            ),
+            (&[&PREFACE[..3], &PREFACE[3..], settings], (false, true)),
+            (
+                &[b"GET / HTTP/1.1\r\nhost: a.very.long.name"],
+                (true, false),
+            ),
+            // A method that begins like the preface.
+            (&[b"P", b"OST / HTTP/1.1\r\n"], (true, false)),
+            (&[b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\r"], (true, false)),
+        ] {
+            assert_eq!(begun(parts).await, expected, "{parts:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_call_or_an_answer_completes_the_handshake_of_http_1() {
+        let (connection, _peer) = connection().await;
+        let handle = connection.handle();
+        handle.note_call();
+        assert!(!handle.has_handshaken(), "HTTP/2 has its own");
+        handle.note_http1(None);
+        handle.note_call();
+        assert!(handle.has_handshaken());
+
+        let (mut connection, _peer) = self::connection().await;
+        connection.handle().note_http1(None);
+        connection.write_all(b"HTTP/1.1 404").await.unwrap();
+        assert!(connection.handle().has_handshaken());
     }
 }

@@ -73,6 +73,11 @@ struct Link {
     /// Nanoseconds from `opened` to the last successful read.
     last_read: AtomicU64,
     handshaken: AtomicBool,
+    http1: AtomicBool,
+    /// Calls in flight, if the connection speaks HTTP/1.
+    in_flight: AtomicUsize,
+    /// Nanoseconds from `opened` to the last end of a call or written byte, if the connection speaks HTTP/1.
+    last_active: AtomicU64,
     cancels: Cancels,
     /// Calls begun since the last look.
     begun: AtomicUsize,
@@ -97,6 +102,9 @@ impl ConnectionHandle {
                 opened: Instant::now(),
                 last_read: AtomicU64::new(0),
                 handshaken: AtomicBool::new(false),
+                http1: AtomicBool::new(false),
+                in_flight: AtomicUsize::new(0),
+                last_active: AtomicU64::new(0),
                 cancels: Cancels::default(),
                 begun: AtomicUsize::new(0),
                 calls: OnceLock::new(),
@@ -178,6 +186,16 @@ impl ConnectionHandle {
         }
     }
 
+    /// Closes an HTTP/1 connection that is idle: its server finds the end of the input. Unlike [`kill`](Self::kill), it sends what
+    /// was written, and no reset.
+    pub(super) fn close(&self) {
+        self.record(Ending::Local);
+        if let Some(socket) = self.link.socket.upgrade() {
+            // Fails only if the connection is gone already.
+            let _ = rustix::net::shutdown(&*socket, Shutdown::Both);
+        }
+    }
+
     /// Returns whether the peer ended a request stream on this connection, so that the stream's locks may be released at
     /// once. Call it when the stream has ended, with its error, if any.
     ///
@@ -212,12 +230,60 @@ impl ConnectionHandle {
     }
 
     pub(super) fn note_read(&self) {
-        let since = u64::try_from(self.link.opened.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        self.link.last_read.store(since, Ordering::Relaxed);
+        self.link.last_read.store(self.now(), Ordering::Relaxed);
     }
 
     pub(super) fn note_call(&self) {
         self.link.begun.fetch_add(1, Ordering::Relaxed);
+        if self.is_http1() {
+            self.link.in_flight.fetch_add(1, Ordering::Relaxed);
+            self.note_handshake();
+        }
+    }
+
+    pub(super) fn note_call_over(&self) {
+        if self.is_http1() {
+            self.link.last_active.store(self.now(), Ordering::Relaxed);
+            self.link.in_flight.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Notes that bytes were written. On HTTP/1 they belong to an answer, so that a request has come.
+    pub(super) fn note_written(&self) {
+        if self.is_http1() {
+            self.link.last_active.store(self.now(), Ordering::Relaxed);
+            self.note_handshake();
+        }
+    }
+
+    /// Notes that the connection speaks HTTP/1, before its first request. The kernel probes its peer from now on, and ends the
+    /// connection once nothing of the peer has come for `max_silence`.
+    pub(super) fn note_http1(&self, max_silence: Option<Duration>) {
+        self.link.http1.store(true, Ordering::Release);
+        if let Some(silence) = max_silence
+            && let Some(socket) = self.link.socket.upgrade()
+            && let Err(error) = probe(&socket, silence)
+        {
+            tracing::debug!(%error, peer = %self.link.peer, "failed to set probes of an HTTP/1 connection");
+        }
+    }
+
+    pub(super) fn is_http1(&self) -> bool {
+        self.link.http1.load(Ordering::Acquire)
+    }
+
+    /// Returns for how long an HTTP/1 connection has had no call in flight and no byte written; `None` during a call.
+    pub(super) fn unused_for(&self) -> Option<Duration> {
+        if self.link.in_flight.load(Ordering::Relaxed) > 0 {
+            return None;
+        }
+        let last = Duration::from_nanos(self.link.last_active.load(Ordering::Relaxed));
+        Some(self.link.opened.elapsed().saturating_sub(last))
+    }
+
+    /// Returns the nanoseconds since the connection was opened.
+    fn now(&self) -> u64 {
+        u64::try_from(self.link.opened.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
     /// Returns how many calls have begun since the last call of this.
@@ -294,6 +360,24 @@ impl fmt::Debug for ConnectionHandle {
             .field("ending", &self.ending())
             .finish()
     }
+}
+
+/// Number of probes without an answer after which the kernel gives a peer up.
+const PROBES: u32 = 4;
+
+/// Has the kernel probe an idle peer, and give up a peer that has not answered or taken anything for `silence`.
+fn probe(socket: &TcpStream, silence: Duration) -> io::Result<()> {
+    // The kernel counts in seconds.
+    let interval = (silence / 2 / PROBES).max(Duration::from_secs(1));
+    let probes = socket2::TcpKeepalive::new()
+        .with_time((silence / 2).max(Duration::from_secs(1)))
+        .with_interval(interval)
+        .with_retries(PROBES);
+    let socket = socket2::SockRef::from(socket);
+    socket.set_tcp_keepalive(&probes)?;
+    #[cfg(all(target_os = "linux", not(leasehold_portable)))]
+    socket.set_tcp_user_timeout(Some(silence))?;
+    Ok(())
 }
 
 /// Returns the HTTP/2 error behind a status, if there is one.

@@ -12,11 +12,11 @@ pub struct ListenerOptions {
     pub max_connections: usize,
     /// Connections of one address at the same time; 0 is any number. 0 by default.
     pub max_connections_per_address: usize,
-    /// Time within which a connection must have sent its HTTP/2 preface and the header of its first SETTINGS frame, its
-    /// TLS handshake included. 5 seconds by default.
+    /// Time within which a connection must have sent its HTTP/2 preface and the header of its first SETTINGS frame, or the head of
+    /// its first HTTP/1 request, its TLS handshake included. 5 seconds by default.
     pub handshake_timeout: Duration,
-    /// Time without a single byte read after which a connection is closed as [`Ending::Local`](super::Ending::Local).
-    /// `None` waits for ever. The HTTP/2 server must ping more often than this; [`http2_server`](super::http2_server)
+    /// Time without a single byte read after which a connection is closed as [`Ending::Local`](super::Ending::Local). With HTTP/1,
+    /// time without a call and without a byte written, however much of another request was read. `None` waits for ever. The HTTP/2 server must ping more often than this; [`http2_server`](super::http2_server)
     /// does. 10 seconds by default.
     pub max_silence: Option<Duration>,
     /// Certificates to serve with. `None`, without TLS, by default.

@@ -1,4 +1,4 @@
-//! Watchdog task of one connection: ends what HTTP/2 would let linger.
+//! Watchdog task of one connection: ends what HTTP would let linger.
 
 use std::{future::pending, io, sync::Arc, time::Duration};
 
@@ -13,6 +13,8 @@ const READ_UPS: u32 = 20;
 /// Extra time of a silent connection, so that after a pause of the coordinator (a stopped process, a starved machine) it
 /// first reads what had arrived meanwhile.
 const SECOND_LOOK: Duration = Duration::from_millis(250);
+/// Number of looks at an HTTP/1 connection during a call, in the time for which it may be unused afterwards.
+const LOOKS: u32 = 4;
 /// Time that the server gets to drop a connection that has ended.
 const LET_GO: Duration = Duration::from_secs(2);
 
@@ -20,6 +22,7 @@ const LET_GO: Duration = Duration::from_secs(2);
 enum Overdue {
     Handshake,
     Silence,
+    Unused,
 }
 
 /// Watches one connection until the server has dropped it.
@@ -38,14 +41,19 @@ pub(super) async fn watch(
             match overdue {
                 Overdue::Handshake => {
                     totals.handshake_timeouts.inc();
-                    tracing::debug!(peer = %handle.peer_addr(), "closing a connection without an HTTP/2 handshake");
+                    tracing::debug!(peer = %handle.peer_addr(), "closing a connection without a handshake or a first request");
+                    handle.kill();
                 }
                 Overdue::Silence => {
                     totals.silent.inc();
                     tracing::info!(peer = %handle.peer_addr(), idle = ?handle.idle_for(), "closing a silent connection");
+                    handle.kill();
+                }
+                Overdue::Unused => {
+                    tracing::debug!(peer = %handle.peer_addr(), "closing an unused HTTP/1 connection");
+                    handle.close();
                 }
             }
-            handle.kill();
         }
     }
     // An ended connection with a full socket would keep HTTP/2 flushing for as long as the kernel retransmits.
@@ -114,12 +122,15 @@ async fn overdue(handle: &ConnectionHandle, options: &ListenerOptions) -> Overdu
             return pending().await;
         };
         loop {
+            if handle.is_http1() {
+                return unused(handle, limit).await;
+            }
             match limit.checked_sub(handle.idle_for()) {
                 Some(left) if !left.is_zero() => sleep(left).await,
                 _ => {
                     sleep(SECOND_LOOK).await;
-                    if handle.idle_for() >= limit {
-                        return;
+                    if handle.idle_for() >= limit && !handle.is_http1() {
+                        return Overdue::Silence;
                     }
                 }
             }
@@ -128,7 +139,27 @@ async fn overdue(handle: &ConnectionHandle, options: &ListenerOptions) -> Overdu
     tokio::select! {
         biased;
         () = handshake => Overdue::Handshake,
-        () = silence => Overdue::Silence,
+        overdue = silence => overdue,
+    }
+}
+
+/// Waits until an HTTP/1 connection has had no call, and no byte written, for `limit`. What is read does not count: a client may
+/// send the head of a request byte by byte.
+async fn unused(handle: &ConnectionHandle, limit: Duration) -> Overdue {
+    loop {
+        let left = handle
+            .unused_for()
+            .map(|unused| limit.saturating_sub(unused));
+        match left {
+            Some(left) if !left.is_zero() => sleep(left).await,
+            Some(_) => {
+                sleep(SECOND_LOOK).await;
+                if handle.unused_for().is_some_and(|unused| unused >= limit) {
+                    return Overdue::Unused;
+                }
+            }
+            None => sleep(limit / LOOKS).await,
+        }
     }
 }
 

@@ -106,7 +106,10 @@ impl Wire {
                     self.note_failure(&error);
                     return Poll::Ready(Err(error));
                 }
-                Ok(n) => return Poll::Ready(Ok(n)),
+                Ok(n) => {
+                    self.handle.note_written();
+                    return Poll::Ready(Ok(n));
+                }
             }
         }
     }

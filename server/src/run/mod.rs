@@ -26,14 +26,15 @@ use crate::{
     access::{Access, AccessLayer},
     admin_http::{self, AdminState, Readiness},
     config::Config,
+    connect::ConnectLayer,
     coordinator::{Coordinator, Parts},
     follow::Reload,
     limits::{LARGEST_OF_OTHERS, LimitLayer, Limits},
     listener::{self, Connections, ListenerOptions, http2_server},
     service_manager,
     services::{
-        DESCRIPTORS, admin::Admin, election::Elections, listing::Listings, lock::Locks,
-        streams::Streams,
+        DESCRIPTORS, admin::Admin, descriptors, election::Elections, listing::Listings,
+        lock::Locks, streams::Streams,
     },
     session::signals::Shutdown,
     sessions::Sessions,
@@ -146,16 +147,25 @@ pub async fn run_and_announce(
         started: clock::now(),
         ready: ready.clone(),
     };
-    let descriptors = [DESCRIPTORS, tonic_health::pb::FILE_DESCRIPTOR_SET];
+    let reflected = [DESCRIPTORS, tonic_health::pb::FILE_DESCRIPTOR_SET];
     let reflection = || {
         let builder = tonic_reflection::server::Builder::configure();
-        descriptors.iter().fold(builder, |builder, set| {
+        reflected.iter().fold(builder, |builder, set| {
             builder.register_encoded_file_descriptor_set(set)
         })
     };
     let largest = config.max_message_size;
     let small = largest.min(LARGEST_OF_OTHERS);
+    let pool = descriptors().map_err(failed("read the descriptors of the services"))?;
+    let origins = reload.clone();
+    let connect = ConnectLayer::new(pool, largest).allow_origins(move |origin| {
+        let config = origins.current();
+        let allowed = config.cors_origins.as_ref();
+        allowed.is_some_and(|allowed| allowed.include(origin.as_bytes()))
+    });
     let router = http2_server(&config)
+        // The outermost: what follows sees gRPC alone.
+        .layer(connect)
         .layer(metrics.rpc_layer())
         .layer(AccessLayer::new(access.clone(), limits.clone()))
         .layer(RequestLayer::new(traces.clone()))

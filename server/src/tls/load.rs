@@ -24,9 +24,9 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 
 use crate::config::{ClientAuth, Config, unreadable};
 
-/// Protocol that clients of the gRPC port must offer by ALPN.
-pub(crate) const HTTP2: &[u8] = b"h2";
-/// Protocol of the admin port.
+/// Protocol of gRPC.
+const HTTP2: &[u8] = b"h2";
+/// Protocol of the admin port, and of clients of the API that can't use HTTP/2.
 const HTTP1: &[u8] = b"http/1.1";
 
 /// Settings from the files: those of each port, and the trust in clients.
@@ -108,7 +108,7 @@ pub(super) fn load(config: &Config) -> Result<Option<Loaded>, String> {
         None => None,
     };
     let server =
-        |clients: Option<Arc<dyn ClientCertVerifier>>, protocol: &[u8]| -> Result<_, String> {
+        |clients: Option<Arc<dyn ClientCertVerifier>>, protocols: &[&[u8]]| -> Result<_, String> {
             let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
                 .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])
                 .map_err(|error| unusable("tls-cert", cert, error))?;
@@ -117,14 +117,14 @@ pub(super) fn load(config: &Config) -> Result<Option<Loaded>, String> {
                 None => builder.with_no_client_auth(),
             };
             let mut server = builder.with_cert_resolver(Arc::clone(&identity) as _);
-            server.alpn_protocols = vec![protocol.to_vec()];
+            server.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
             server.session_storage = Arc::new(NoServerSessionStorage {});
             server.send_tls13_tickets = 0;
             Ok(Arc::new(server))
         };
     Ok(Some(Loaded {
-        grpc: server(clients.clone(), HTTP2)?,
-        admin: server(None, HTTP1)?,
+        grpc: server(clients.clone(), &[HTTP2, HTTP1])?,
+        admin: server(None, &[HTTP1])?,
         clients,
         expires,
     }))

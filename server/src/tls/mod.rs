@@ -18,7 +18,6 @@ mod trust;
 
 pub use expiry::check_expiry;
 pub(crate) use expiry::follow_expiry;
-pub(crate) use load::HTTP2;
 pub use load::check;
 pub(crate) use load::over_at;
 pub(crate) use reason::told;

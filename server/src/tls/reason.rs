@@ -23,7 +23,9 @@ pub(crate) fn told(error: &io::Error) -> Option<Cow<'static, str>> {
         Error::InvalidCertificate(wrong) => {
             format!("the client's certificate is refused: {wrong}").into()
         }
-        Error::NoApplicationProtocol => "the client does not offer HTTP/2 (ALPN h2)".into(),
+        Error::NoApplicationProtocol => {
+            "the client offers neither HTTP/2 (ALPN h2) nor HTTP/1.1 (ALPN http/1.1)".into()
+        }
         Error::AlertReceived(
             alert @ (AlertDescription::UnknownCA
             | AlertDescription::BadCertificate

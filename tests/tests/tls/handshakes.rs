@@ -125,21 +125,29 @@ pub(crate) fn hello_of_tls_1_1() -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn only_http_2_is_spoken() {
+async fn http_1_and_2_are_spoken_and_nothing_else() {
     let site = Site::open().await;
-    let other = client(&site.servers, BOTH, &[b"http/1.1"], None);
+    let other = client(&site.servers, BOTH, &[b"http/1.0"], None);
     let error = hello(site.address(), other).await.unwrap_err().to_string();
     assert!(error.contains("NoApplicationProtocol"), "{error}");
     site.until_failures(1.0).await;
 
-    // One that offers nothing gets through its handshake, and no further.
-    let nothing = client(&site.servers, BOTH, &[], None);
-    let mut stream = hello(site.address(), nothing).await.unwrap();
-    stream.write_all(HTTP2).await.unwrap();
-    stream.flush().await.unwrap();
-    let read = soon(stream.read(&mut [0])).await;
-    assert!(matches!(read, Ok(0) | Err(_)), "{read:?}");
-    site.until_failures(2.0).await;
+    // One that offers nothing is known by its first bytes.
+    let request = b"GET /nothing HTTP/1.1\r\nhost: localhost\r\n\r\n";
+    for protocols in [&[][..], &[&b"http/1.1"[..]]] {
+        let client = client(&site.servers, BOTH, protocols, None);
+        let mut stream = hello(site.address(), client).await.unwrap();
+        assert_eq!(
+            stream.get_ref().1.alpn_protocol(),
+            protocols.first().copied()
+        );
+        stream.write_all(request).await.unwrap();
+        stream.flush().await.unwrap();
+        let mut answer = [0; 12];
+        soon(stream.read_exact(&mut answer)).await.unwrap();
+        assert_eq!(&answer, b"HTTP/1.1 404");
+    }
+    site.until_failures(1.0).await;
 }
 
 #[tokio::test]

@@ -1849,20 +1849,20 @@ const file_leasehold_v1_admin_proto_rawDesc = "" +
 	"StoreState\x12\x1b\n" +
 	"\x17STORE_STATE_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eSTORE_STATE_UP\x10\x01\x12\x14\n" +
-	"\x10STORE_STATE_DOWN\x10\x022\xf2\x05\n" +
-	"\fAdminService\x12L\n" +
-	"\tListLocks\x12\x1e.leasehold.v1.ListLocksRequest\x1a\x1f.leasehold.v1.ListLocksResponse\x12F\n" +
-	"\aGetLock\x12\x1c.leasehold.v1.GetLockRequest\x1a\x1d.leasehold.v1.GetLockResponse\x12U\n" +
-	"\fListSessions\x12!.leasehold.v1.ListSessionsRequest\x1a\".leasehold.v1.ListSessionsResponse\x12Q\n" +
+	"\x10STORE_STATE_DOWN\x10\x022\x8b\x06\n" +
+	"\fAdminService\x12Q\n" +
+	"\tListLocks\x12\x1e.leasehold.v1.ListLocksRequest\x1a\x1f.leasehold.v1.ListLocksResponse\"\x03\x90\x02\x01\x12K\n" +
+	"\aGetLock\x12\x1c.leasehold.v1.GetLockRequest\x1a\x1d.leasehold.v1.GetLockResponse\"\x03\x90\x02\x01\x12Z\n" +
+	"\fListSessions\x12!.leasehold.v1.ListSessionsRequest\x1a\".leasehold.v1.ListSessionsResponse\"\x03\x90\x02\x01\x12Q\n" +
 	"\n" +
 	"WatchLocks\x12\x1f.leasehold.v1.WatchLocksRequest\x1a .leasehold.v1.WatchLocksResponse0\x01\x12U\n" +
 	"\fForceRelease\x12!.leasehold.v1.ForceReleaseRequest\x1a\".leasehold.v1.ForceReleaseResponse\x12[\n" +
 	"\x0eRequestRelease\x12#.leasehold.v1.RequestReleaseRequest\x1a$.leasehold.v1.RequestReleaseResponse\x12O\n" +
 	"\n" +
-	"EndSession\x12\x1f.leasehold.v1.EndSessionRequest\x1a .leasehold.v1.EndSessionResponse\x12O\n" +
+	"EndSession\x12\x1f.leasehold.v1.EndSessionRequest\x1a .leasehold.v1.EndSessionResponse\x12T\n" +
 	"\n" +
-	"CheckToken\x12\x1f.leasehold.v1.CheckTokenRequest\x1a .leasehold.v1.CheckTokenResponse\x12L\n" +
-	"\tGetStatus\x12\x1e.leasehold.v1.GetStatusRequest\x1a\x1f.leasehold.v1.GetStatusResponseB\x91\x01\n" +
+	"CheckToken\x12\x1f.leasehold.v1.CheckTokenRequest\x1a .leasehold.v1.CheckTokenResponse\"\x03\x90\x02\x01\x12Q\n" +
+	"\tGetStatus\x12\x1e.leasehold.v1.GetStatusRequest\x1a\x1f.leasehold.v1.GetStatusResponse\"\x03\x90\x02\x01B\x91\x01\n" +
 	"\x10dev.leasehold.v1B\n" +
 	"AdminProtoP\x01Z)leasehold.dev/go/leasehold/v1;leaseholdv1\xaa\x02\fLeasehold.V1\xca\x02\fLeasehold\\V1\xe2\x02\x15Leasehold\\V1\\Metadata\xea\x02\rLeasehold::V1b\x06proto3"
 

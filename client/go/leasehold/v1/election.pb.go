@@ -1196,10 +1196,10 @@ const file_leasehold_v1_election_proto_rawDesc = "" +
 	"\belection\x18\x01 \x01(\tR\belection\"Y\n" +
 	"\x0fObserveResponse\x12,\n" +
 	"\x06leader\x18\x01 \x01(\v2\x14.leasehold.v1.LeaderR\x06leader\x12\x18\n" +
-	"\askipped\x18\x02 \x01(\bR\askipped2\xef\x01\n" +
+	"\askipped\x18\x02 \x01(\bR\askipped2\xf4\x01\n" +
 	"\x0fElectionService\x12M\n" +
-	"\bCampaign\x12\x1d.leasehold.v1.CampaignRequest\x1a\x1e.leasehold.v1.CampaignResponse(\x010\x01\x12C\n" +
-	"\x06Leader\x12\x1b.leasehold.v1.LeaderRequest\x1a\x1c.leasehold.v1.LeaderResponse\x12H\n" +
+	"\bCampaign\x12\x1d.leasehold.v1.CampaignRequest\x1a\x1e.leasehold.v1.CampaignResponse(\x010\x01\x12H\n" +
+	"\x06Leader\x12\x1b.leasehold.v1.LeaderRequest\x1a\x1c.leasehold.v1.LeaderResponse\"\x03\x90\x02\x01\x12H\n" +
 	"\aObserve\x12\x1c.leasehold.v1.ObserveRequest\x1a\x1d.leasehold.v1.ObserveResponse0\x01B\x94\x01\n" +
 	"\x10dev.leasehold.v1B\rElectionProtoP\x01Z)leasehold.dev/go/leasehold/v1;leaseholdv1\xaa\x02\fLeasehold.V1\xca\x02\fLeasehold\\V1\xe2\x02\x15Leasehold\\V1\\Metadata\xea\x02\rLeasehold::V1b\x06proto3"
 

@@ -1,7 +1,10 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use futures_util::StreamExt;
-use tokio::net::TcpListener;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpListener,
+};
 use tokio_util::sync::CancellationToken;
 
 use super::{super::accept, *};
@@ -43,4 +46,52 @@ async fn a_connection_is_closed_for_want_of_a_handshake_or_as_silent_and_else_no
     assert_eq!(ended(SHORT, None).await, (Some(Ending::Local), 1, 0));
     assert_eq!(ended(LONG, Some(SHORT)).await, (Some(Ending::Local), 0, 1));
     assert_eq!(ended(LONG, None).await, (None, 0, 0));
+}
+
+/// Returns whether an HTTP/1 connection on which only part of a request comes is closed; `calls` are in flight meanwhile.
+async fn closed(calls: usize) -> bool {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let options = ListenerOptions {
+        handshake_timeout: LONG,
+        max_silence: Some(SHORT),
+        ..ListenerOptions::default()
+    };
+    let connections = Connections::new();
+    let stop = CancellationToken::new();
+    let incoming = accept(listener, options, connections.clone(), stop);
+    tokio::pin!(incoming);
+    let (peer, connection) = tokio::join!(TcpStream::connect(address), incoming.next());
+    let (mut peer, mut connection) = (peer.unwrap(), connection.unwrap().unwrap());
+    let handle = connection.handle().clone();
+    // The first byte shows the protocol.
+    peer.write_all(b"G").await.unwrap();
+    connection.read_u8().await.unwrap();
+    assert!(handle.is_http1());
+    (0..calls).for_each(|_| handle.note_call());
+    // A peer that sends without pause is not silent.
+    let speaks = async {
+        loop {
+            if peer.write_all(b"x").await.is_err() || connection.read_u8().await.is_err() {
+                break;
+            }
+            sleep(SHORT / 10).await;
+        }
+    };
+    let closed = async {
+        tokio::select! {
+            biased;
+            ending = handle.ended() => ending == Ending::Local,
+            () = speaks => false,
+        }
+    };
+    let closed = tokio::time::timeout(SECOND_LOOK * 4, closed).await;
+    assert_eq!(connections.totals().silent.get(), 0);
+    closed.unwrap_or(false)
+}
+
+#[tokio::test]
+async fn an_http_1_connection_is_closed_without_a_call_and_not_during_one() {
+    assert!(closed(0).await);
+    assert!(!closed(1).await);
 }

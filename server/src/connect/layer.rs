@@ -1,0 +1,361 @@
+//! Layer in front of all others: the choice of the protocol, and calls of protocols other than gRPC.
+
+use std::{
+    fmt,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use futures_util::{
+    TryFutureExt,
+    future::{BoxFuture, Either, FutureExt, MapOk},
+};
+use http_body::{Frame, SizeHint};
+use pin_project_lite::pin_project;
+use prost_reflect::DescriptorPool;
+use tokio::time::{Instant, timeout_at};
+use tonic::{
+    Code,
+    body::Body,
+    codegen::{
+        Service, StdError,
+        http::{
+            HeaderValue, Method, Request, Response, StatusCode, Version, header, request::Parts,
+        },
+    },
+};
+use tonic_web::GrpcWebLayer;
+use tower::{Layer, ServiceExt, service_fn};
+use tower_http::cors::{AllowHeaders, AllowOrigin, Any, CorsLayer};
+
+use super::{
+    answer,
+    call::{Refused, Rejection, Schema},
+    metadata,
+    request::RequestBody,
+};
+use crate::{
+    layered::Behind,
+    listener::{ConnectionHandle, HEADER_LIST, UnderWay},
+};
+
+/// Content types of gRPC-Web.
+const GRPC_WEB: [&str; 4] = [
+    "application/grpc-web",
+    "application/grpc-web+proto",
+    "application/grpc-web-text",
+    "application/grpc-web-text+proto",
+];
+/// Time for which a browser remembers that a page may call.
+const REMEMBERED: Duration = Duration::from_secs(60 * 60);
+
+/// Layer that serves Connect and gRPC-Web by the gRPC services behind it.
+///
+/// It must be the outermost, so that all others see gRPC alone. The server must accept HTTP/1.
+#[derive(Clone)]
+pub struct ConnectLayer {
+    schema: Arc<Schema>,
+    /// Most bytes of a message, as sent and decompressed.
+    limit: usize,
+    allowed: Arc<dyn Fn(&HeaderValue) -> bool + Send + Sync>,
+    cors: CorsLayer,
+}
+
+/// Future of an answer: gRPC's is the service's own.
+pub type Answering<F, B, E> = Either<
+    MapOk<F, fn(Response<B>) -> Response<Answer<B>>>,
+    BoxFuture<'static, Result<Response<Answer<B>>, E>>,
+>;
+
+pin_project! {
+    /// Body of an answer: the service's own for gRPC, and a translated one for other protocols.
+    #[derive(Debug)]
+    pub struct Answer<B> {
+        #[pin]
+        kind: Kind<B>,
+    }
+}
+
+pin_project! {
+    #[project = KindProjection]
+    #[derive(Debug)]
+    enum Kind<B> {
+        Grpc { #[pin] body: B },
+        Other { body: Body },
+    }
+}
+
+impl<B> Answer<B> {
+    fn grpc(body: B) -> Self {
+        let kind = Kind::Grpc { body };
+        Self { kind }
+    }
+
+    fn other(body: Body) -> Self {
+        let kind = Kind::Other { body };
+        Self { kind }
+    }
+}
+
+/// Protocol of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Protocol {
+    Grpc,
+    GrpcWeb,
+    Connect,
+    /// Content types that look like gRPC's.
+    Unknown,
+}
+
+impl ConnectLayer {
+    /// Returns a layer that serves the methods of `pool` to everyone except web pages. `limit` is the most bytes of a message, as
+    /// sent and decompressed. Details of errors get a readable form if `pool` has their types.
+    #[must_use]
+    pub fn new(pool: DescriptorPool, limit: usize) -> Self {
+        let layer = Self {
+            schema: Arc::new(Schema::new(pool)),
+            limit,
+            allowed: Arc::new(|_| false),
+            cors: CorsLayer::new(),
+        };
+        layer.allow_origins(|_| false)
+    }
+
+    /// Serves web pages of the origins for which `allowed` returns true, too.
+    #[must_use]
+    pub fn allow_origins(
+        mut self,
+        allowed: impl Fn(&HeaderValue) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        self.allowed = Arc::new(allowed);
+        let allowed = Arc::clone(&self.allowed);
+        self.cors = CorsLayer::new()
+            .allow_origin(AllowOrigin::predicate(move |origin, _| allowed(origin)))
+            .allow_methods([Method::GET, Method::POST])
+            .allow_headers(AllowHeaders::mirror_request())
+            .expose_headers(Any)
+            .max_age(REMEMBERED);
+        self
+    }
+
+    /// Returns why a request is refused by its head, whatever its protocol.
+    fn rejection(&self, head: &Parts, protocol: Protocol) -> Option<Rejection> {
+        if let Some(origin) = head.headers.get(header::ORIGIN)
+            && !(self.allowed)(origin)
+        {
+            let message = format!("web pages of the origin {origin:?} may not call (cors-origins)");
+            return Some(Rejection::new(
+                StatusCode::FORBIDDEN,
+                Code::PermissionDenied,
+                message,
+            ));
+        }
+        let is_old = head.version < Version::HTTP_2;
+        if is_old && size(head) > HEADER_LIST as usize {
+            let message = format!("the headers are larger than {HEADER_LIST} bytes");
+            return Some(Rejection::new(
+                StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+                Code::ResourceExhausted,
+                message,
+            ));
+        }
+        match protocol {
+            Protocol::Grpc => Some(Rejection::needs_http2("gRPC")),
+            Protocol::GrpcWeb if is_old && self.schema.is_bidirectional(head.uri.path()) => {
+                Some(Rejection::needs_http2("a call that streams both ways"))
+            }
+            Protocol::Unknown => Some(Rejection::new(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                Code::Unknown,
+                "unsupported media type",
+            )),
+            Protocol::GrpcWeb | Protocol::Connect => None,
+        }
+    }
+
+    /// Answers a request that is not gRPC over HTTP/2.
+    async fn answer<S, B>(
+        self,
+        inner: S,
+        request: Request<Body>,
+        protocol: Protocol,
+    ) -> Result<Response<Body>, S::Error>
+    where
+        S: Service<Request<Body>, Response = Response<B>> + Send + 'static,
+        S::Future: Send,
+        B: http_body::Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<StdError> + fmt::Display,
+    {
+        let (mut head, body) = request.into_parts();
+        if let Some(rejection) = self.rejection(&head, protocol) {
+            return Ok(self.rejected(&head, rejection));
+        }
+        if protocol == Protocol::GrpcWeb {
+            let request = Request::from_parts(head, body);
+            return GrpcWebLayer::new().layer(inner).oneshot(request).await;
+        }
+        let mut call = match self.schema.call(&head) {
+            Ok(call) => call,
+            Err(Refused::Request(rejection)) => return Ok(self.rejected(&head, *rejection)),
+            Err(Refused::Call(refused)) => {
+                count(&head);
+                let (call, status) = *refused;
+                return Ok(answer::refused(&call, &status, &self.schema));
+            }
+        };
+        let deadline = call.timeout.map(|timeout| Instant::now() + timeout);
+        metadata::to_grpc(&mut head.headers, call.timeout);
+        let body = match call.message.take() {
+            Some(message) => Body::new(http_body_util::Full::new(message)),
+            None => body,
+        };
+        let body = RequestBody::new(body, call.clone(), self.limit);
+        head.method = Method::POST;
+        let request = Request::from_parts(head, Body::new(body));
+        let answered = async {
+            let response = inner.oneshot(request).await?;
+            if call.is_unary {
+                Ok(answer::unary(&call, response, &self.schema).await)
+            } else {
+                let call = call.clone();
+                Ok(answer::stream(call, response, deadline, &self.schema))
+            }
+        };
+        match deadline {
+            None => answered.await,
+            Some(deadline) => match timeout_at(deadline, answered).await {
+                Ok(answer) => answer,
+                Err(_) => Ok(answer::refused(&call, &answer::too_late(), &self.schema)),
+            },
+        }
+    }
+
+    fn rejected(&self, head: &Parts, rejection: Rejection) -> Response<Body> {
+        count(head);
+        answer::rejected(rejection, &self.schema)
+    }
+}
+
+/// Counts a request that is answered here among those of its connection, which the listener bounds.
+fn count(head: &Parts) {
+    if let Some(connection) = head.extensions.get::<ConnectionHandle>() {
+        UnderWay::new(connection.clone()).ended();
+    }
+}
+
+/// Returns the size of a head, as HTTP/2 counts it.
+fn size(head: &Parts) -> usize {
+    let path = head
+        .uri
+        .path_and_query()
+        .map_or(0, |path| path.as_str().len());
+    let headers = head.headers.iter();
+    headers.fold(path, |size, (name, value)| {
+        size + name.as_str().len() + value.len() + 32
+    })
+}
+
+impl Protocol {
+    fn of<B>(request: &Request<B>) -> Self {
+        let content_type = request.headers().get(header::CONTENT_TYPE);
+        let content_type = content_type.map_or(&b""[..], HeaderValue::as_bytes);
+        match content_type.strip_prefix(b"application/grpc") {
+            Some([] | [b'+' | b';', ..]) => Self::Grpc,
+            None => Self::Connect,
+            Some(_)
+                if GRPC_WEB
+                    .iter()
+                    .any(|known| known.as_bytes() == content_type) =>
+            {
+                Self::GrpcWeb
+            }
+            Some(_) => Self::Unknown,
+        }
+    }
+}
+
+impl<S> Layer<S> for ConnectLayer {
+    type Service = Behind<Self, S>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        Behind {
+            front: self.clone(),
+            inner,
+        }
+    }
+}
+
+impl<S, B> Service<Request<Body>> for Behind<ConnectLayer, S>
+where
+    S: Service<Request<Body>, Response = Response<B>> + Clone + Send + 'static,
+    S::Future: Send + 'static,
+    S::Error: Send + 'static,
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<StdError> + fmt::Display,
+{
+    type Response = Response<Answer<B>>;
+    type Error = S::Error;
+    type Future = Answering<S::Future, B, S::Error>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let protocol = Protocol::of(&request);
+        if protocol == Protocol::Grpc && request.version() >= Version::HTTP_2 {
+            let own: fn(_) -> _ = |response: Response<B>| response.map(Answer::grpc);
+            return Either::Left(self.inner.call(request).map_ok(own));
+        }
+        let (layer, inner) = (self.front.clone(), self.inner.clone());
+        let service =
+            service_fn(move |request| layer.clone().answer(inner.clone(), request, protocol));
+        let answered = self.front.cors.layer(service).oneshot(request);
+        let answered = answered.map_ok(|response| response.map(Answer::other));
+        Either::Right(answered.boxed())
+    }
+}
+
+impl<B> http_body::Body for Answer<B>
+where
+    B: http_body::Body<Data = Bytes>,
+    B::Error: Into<StdError>,
+{
+    type Data = Bytes;
+    type Error = StdError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, StdError>>> {
+        match self.project().kind.project() {
+            KindProjection::Grpc { body } => body.poll_frame(cx).map_err(Into::into),
+            KindProjection::Other { body } => Pin::new(body).poll_frame(cx).map_err(Into::into),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.kind {
+            Kind::Grpc { body } => body.is_end_stream(),
+            Kind::Other { body } => body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.kind {
+            Kind::Grpc { body } => body.size_hint(),
+            Kind::Other { body } => body.size_hint(),
+        }
+    }
+}
+
+impl fmt::Debug for ConnectLayer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConnectLayer")
+            .field("limit", &self.limit)
+            .finish_non_exhaustive()
+    }
+}
