@@ -315,7 +315,10 @@ impl Drop for Driver {
 fn is_undecodable(status: &Status) -> bool {
     matches!(
         status.code(),
-        tonic::Code::Internal | tonic::Code::ResourceExhausted | tonic::Code::Unimplemented
+        tonic::Code::Internal
+            | tonic::Code::InvalidArgument
+            | tonic::Code::ResourceExhausted
+            | tonic::Code::Unimplemented
     )
 }
 

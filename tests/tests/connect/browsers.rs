@@ -1,0 +1,113 @@
+//! Requests of browsers: origins, preflights, and gRPC-Web.
+
+use bytes::{Buf, Bytes};
+use leasehold_proto::v1::{AcquireOutcome, AcquireRequest, AcquireResponse};
+use leasehold_tests::Coordinator;
+use prost::Message;
+
+use super::http::{ACQUIRE, Answer, BOTH, Http, JSON, Version};
+
+const PAGE: (&str, &str) = ("origin", "https://app.example");
+
+async fn preflight(http: &Http, origin: &str) -> Answer {
+    let headers = [
+        ("origin", origin),
+        ("access-control-request-method", "POST"),
+        (
+            "access-control-request-headers",
+            "authorization,content-type",
+        ),
+    ];
+    http.bare("OPTIONS", ACQUIRE, &headers).await
+}
+
+#[tokio::test]
+async fn web_pages_may_not_call_by_default() {
+    let coordinator = Coordinator::in_process();
+    for version in BOTH {
+        let http = Http::of(&coordinator, version);
+        let answer = http.post(ACQUIRE, &[JSON, PAGE], r#"{"name":"a"}"#).await;
+        assert_eq!(answer.status, 403);
+        assert_eq!(answer.json()["code"], "permission_denied");
+        let answer = preflight(&http, PAGE.1).await;
+        assert_eq!(answer.header("access-control-allow-origin"), "");
+    }
+}
+
+#[tokio::test]
+async fn web_pages_of_the_configured_origins_may_call() {
+    let flags = [
+        "--cors-origins",
+        "https://app.example,http://localhost:3000",
+    ];
+    let coordinator = Coordinator::in_process_with(flags);
+    for version in BOTH {
+        let http = Http::of(&coordinator, version);
+        let answer = preflight(&http, PAGE.1).await;
+        assert_eq!(answer.status, 200);
+        assert_eq!(answer.header("access-control-allow-origin"), PAGE.1);
+        let headers = answer.header("access-control-allow-headers");
+        assert!(headers.contains("authorization"), "{headers}");
+        let answer = http.post(ACQUIRE, &[JSON, PAGE], r#"{"name":"a"}"#).await;
+        assert_eq!(answer.status, 200);
+        assert_eq!(answer.header("access-control-allow-origin"), PAGE.1);
+        assert_eq!(answer.header("access-control-expose-headers"), "*");
+
+        let answer = preflight(&http, "https://other.example").await;
+        assert_eq!(answer.header("access-control-allow-origin"), "");
+        let other = ("origin", "https://other.example");
+        let answer = http.post(ACQUIRE, &[JSON, other], r#"{"name":"a"}"#).await;
+        assert_eq!(answer.status, 403);
+    }
+}
+
+/// Returns the flags and the contents of each frame.
+fn frames(mut body: Bytes) -> Vec<(u8, Bytes)> {
+    let mut frames = Vec::new();
+    while body.has_remaining() {
+        let (flags, length) = (body.get_u8(), body.get_u32());
+        frames.push((flags, body.split_to(length as usize)));
+    }
+    frames
+}
+
+#[tokio::test]
+async fn grpc_web_is_served() {
+    let coordinator = Coordinator::in_process();
+    for version in BOTH {
+        let http = Http::of(&coordinator, version);
+        let request = |name: String| {
+            let message = AcquireRequest {
+                name,
+                ..AcquireRequest::default()
+            };
+            let message = message.encode_to_vec();
+            let length = u32::try_from(message.len()).unwrap().to_be_bytes();
+            [&[0][..], &length, &message].concat()
+        };
+        for content_type in ["application/grpc-web", "application/grpc-web+proto"] {
+            let headers = [("content-type", content_type)];
+            let name = format!("{version:?} {content_type}");
+            let answer = http.post(ACQUIRE, &headers, request(name)).await;
+            assert_eq!(answer.status, 200);
+            let frames = frames(answer.body);
+            assert_eq!((frames[0].0, frames[1].0), (0, 0x80));
+            let response = AcquireResponse::decode(frames[0].1.clone()).unwrap();
+            assert_eq!(response.outcome, i32::from(AcquireOutcome::Granted));
+            assert!(frames[1].1.starts_with(b"grpc-status:0"), "{frames:?}");
+        }
+        let headers = [("content-type", "application/grpc-web")];
+        let answer = http.post(ACQUIRE, &headers, request(String::new())).await;
+        assert_eq!(answer.header("grpc-status"), "3");
+        assert!(!answer.header("grpc-status-details-bin").is_empty());
+    }
+}
+
+#[tokio::test]
+async fn grpc_itself_needs_http_2() {
+    let coordinator = Coordinator::in_process();
+    let http = Http::of(&coordinator, Version::One);
+    let headers = [("content-type", "application/grpc")];
+    let answer = http.post(ACQUIRE, &headers, vec![0; 5]).await;
+    assert_eq!(answer.status, 505);
+}

@@ -1,0 +1,123 @@
+//! Requests that are meant to harm: each gets a clear error, and others lose nothing.
+
+use std::io::Write;
+
+use flate2::{Compression, write::GzEncoder};
+use leasehold_tests::{Coordinator, RawSession};
+use serde_json::json;
+
+use super::http::{ACQUIRE, BOTH, Http, JSON, WATCH, reason, wrap};
+
+/// Most bytes of a message, by default.
+const LARGEST: usize = 2 << 20;
+
+#[tokio::test]
+async fn hostile_messages_get_a_clear_error() {
+    let coordinator = Coordinator::in_process();
+    let ttl = std::time::Duration::from_secs(60);
+    let mut session = RawSession::open(&coordinator.endpoint(), ttl).await;
+    let held = session.acquire("held").await;
+    let deep = |open: &str, close: &str| open.repeat(100_000) + &close.repeat(100_000);
+    for version in BOTH {
+        let http = Http::of(&coordinator, version);
+        for said in [
+            "",
+            "\u{0}\u{1}",
+            "{\"name\":",
+            "{\"name\":\"a\"}}",
+            "{\"nmae\":\"a\"}",
+            "{\"name\":\"a\",\"name\":\"b\"}",
+            "{\"name\":\"a\",\"ttl\":1e999}",
+            "{\"name\":\"a\",\"ttl\":\"99999999999999999999s\"}",
+            "{\"name\":\"a\",\"mode\":123456789012345678901234567890}",
+            &deep("[", "]"),
+            &deep("{\"name\":", "}"),
+        ] {
+            let answer = http.post(ACQUIRE, &[JSON], said.to_owned()).await;
+            assert_eq!(answer.status, 400, "{answer:?}");
+            assert_eq!(answer.json()["code"], "invalid_argument");
+            assert_eq!(answer.reason(), "UNKNOWN_REQUEST");
+            assert!(answer.body.len() < 2000);
+        }
+        let name = "n".repeat(LARGEST);
+        let answer = http
+            .post(ACQUIRE, &[JSON], json!({"name": name}).to_string())
+            .await;
+        assert_eq!(
+            (answer.status, &*answer.reason()),
+            (429, "MESSAGE_TOO_LARGE")
+        );
+        // A name that is too long, in a message that is not.
+        let name = &name[..LARGEST / 2];
+        let answer = http
+            .post(ACQUIRE, &[JSON], json!({"name": name}).to_string())
+            .await;
+        assert_eq!((answer.status, &*answer.reason()), (400, "INVALID_FIELD"));
+    }
+    session.heartbeat().await;
+    assert!(session.release(&held.lock).await);
+}
+
+#[tokio::test]
+async fn a_bomb_is_not_unpacked() {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    for _ in 0..512 {
+        encoder.write_all(&vec![b' '; 1 << 20]).unwrap();
+    }
+    let bomb = encoder.finish().unwrap();
+    assert!(bomb.len() < LARGEST);
+    let coordinator = Coordinator::in_process();
+    for version in BOTH {
+        let http = Http::of(&coordinator, version);
+        let headers = [JSON, ("content-encoding", "gzip")];
+        let answer = http.post(ACQUIRE, &headers, bomb.clone()).await;
+        assert_eq!(
+            (answer.status, &*answer.reason()),
+            (429, "MESSAGE_TOO_LARGE")
+        );
+        let cut = bomb[..bomb.len() / 2].to_vec();
+        let answer = http.post(ACQUIRE, &headers, cut).await;
+        assert_eq!(
+            (answer.status, &*answer.reason()),
+            (429, "MESSAGE_TOO_LARGE")
+        );
+        let answer = http.post(ACQUIRE, &headers, "no gzip").await;
+        assert_eq!((answer.status, &*answer.reason()), (400, "UNKNOWN_REQUEST"));
+    }
+}
+
+#[tokio::test]
+async fn the_limits_of_callers_are_those_of_grpc() {
+    let coordinator = Coordinator::in_process_with(["--max-requests-per-second", "5"]);
+    for version in BOTH {
+        let http = Http::of(&coordinator, version);
+        let mut refused = 0;
+        for _ in 0..10 {
+            let answer = http.post(ACQUIRE, &[JSON], r#"{"name":"a"}"#).await;
+            if answer.status == 429 {
+                assert_eq!(answer.reason(), "RATE_LIMITED");
+                refused += 1;
+            }
+        }
+        assert!(refused > 0);
+        let end = http.stream(WATCH, &json!({})).await;
+        drop(end);
+    }
+}
+
+#[tokio::test]
+async fn a_stream_of_garbage_ends_with_an_error() {
+    let coordinator = Coordinator::in_process();
+    for version in BOTH {
+        let http = Http::of(&coordinator, version);
+        let mut end = http.stream(WATCH, &json!({"prefx": "a"})).await;
+        let end = end.end().await;
+        assert_eq!(reason(&end["error"]), "UNKNOWN_REQUEST");
+        let large = wrap(&json!({"prefix": "p".repeat(LARGEST)}));
+        let headers = [super::http::STREAM];
+        let body = http_body_util::Full::new(large);
+        let response = http.open("POST", WATCH, &headers, body).await;
+        let end = super::http::Messages::of(response).end().await;
+        assert_eq!(reason(&end["error"]), "MESSAGE_TOO_LARGE");
+    }
+}
