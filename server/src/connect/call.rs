@@ -265,7 +265,7 @@ fn unsupported(accepted: &'static str) -> Rejection {
 }
 
 /// Returns a header's value, if it is text.
-fn text<'a>(headers: &'a HeaderMap, name: impl header::AsHeaderName) -> Option<&'a str> {
+fn text(headers: &HeaderMap, name: impl header::AsHeaderName) -> Option<&str> {
     headers.get(name)?.to_str().ok()
 }
 
