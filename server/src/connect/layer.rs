@@ -36,6 +36,7 @@ use super::{
     call::{Refused, Rejection, Schema},
     metadata,
     request::RequestBody,
+    rest,
 };
 use crate::{
     layered::Behind,
@@ -176,8 +177,29 @@ impl ConnectLayer {
         }
     }
 
-    /// Answers a request that is not gRPC over HTTP/2.
+    /// Answers a request that is not gRPC over HTTP/2, and reads what is left of it.
     async fn answer<S, B>(
+        self,
+        inner: S,
+        request: Request<Body>,
+        protocol: Protocol,
+    ) -> Result<Response<Body>, S::Error>
+    where
+        S: Service<Request<Body>, Response = Response<B>> + Send + 'static,
+        S::Future: Send,
+        B: http_body::Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<StdError> + fmt::Display,
+    {
+        let limit = self.limit;
+        let (head, body) = request.into_parts();
+        let (body, rest) = rest::lend(body);
+        let request = Request::from_parts(head, body);
+        let response = self.translate(inner, request, protocol).await;
+        rest.read(limit).await;
+        response
+    }
+
+    async fn translate<S, B>(
         self,
         inner: S,
         request: Request<Body>,

@@ -120,6 +120,29 @@ async fn a_body_must_come_in_time() {
 }
 
 #[tokio::test]
+async fn a_refused_request_is_read_to_its_end_and_its_connection_kept() {
+    let coordinator = coordinator();
+    let http = Http::of(&coordinator, Version::One);
+    let refused = request(r#"{"name":"a"}"#).replace(JSON.1, "text/plain");
+    let (head, body) = refused.split_once("\r\n\r\n").unwrap();
+    let mut stream = dial(&http).await;
+    stream
+        .write_all(format!("{head}\r\n\r\n").as_bytes())
+        .await
+        .unwrap();
+    // Its head is enough to refuse it, and a client that still writes would miss the answer.
+    let early = timeout(KEEPALIVE / 2, stream.readable()).await;
+    assert!(early.is_err(), "answered before its end");
+    stream.write_all(body.as_bytes()).await.unwrap();
+    assert!(answer(&mut stream).await.starts_with("HTTP/1.1 415"));
+    stream
+        .write_all(request(r#"{"name":"a"}"#).as_bytes())
+        .await
+        .unwrap();
+    assert!(answer(&mut stream).await.starts_with("HTTP/1.1 200"));
+}
+
+#[tokio::test]
 async fn a_connection_that_nobody_uses_is_closed() {
     let coordinator = coordinator();
     let http = Http::of(&coordinator, Version::One);
