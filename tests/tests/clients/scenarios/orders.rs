@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use anyhow::ensure;
+use anyhow::{Context, ensure};
 use leasehold_proto::v1::{
     AcquireOutcome, LostReason, SessionNotGranted, SessionValueSet, session_request::Request,
     session_response::Response,
@@ -222,7 +222,9 @@ pub(super) async fn unknown(world: World) -> anyhow::Result<()> {
             Request::SetValue(set) => Some(set),
             _ => None,
         })
-        .await?;
+        // The loss of the stream may come after that of the hold.
+        .await
+        .context("the stream was lost by an unknown message")?;
     ensure!(set.owner_id == held.owner_id, "another hold: {set:?}");
     stream.send(id, Response::ValueSet(SessionValueSet { value_set: true }));
     driver.served(asked, PROMPT).await?;
