@@ -10,8 +10,8 @@ use crate::config::Config;
 const STREAM_WINDOW: u32 = 256 * 1024;
 /// Most unread bytes of a peer in all streams of a connection.
 const CONNECTION_WINDOW: u32 = 4 * 1024 * 1024;
-/// Most bytes of one request's headers, as HTTP/2 counts them. With HTTP/1, the layer of Connect checks them. Leasehold's are a few hundred; tokens of proxies and
-/// meshes need more.
+/// Most bytes of one request's headers, as HTTP/2 counts them. With HTTP/1, the layer of Connect checks them. Leasehold's are a few
+/// hundred; tokens of proxies and meshes need more.
 pub(crate) const HEADER_LIST: u32 = 16 * 1024;
 /// Streams that the server itself may reset over the whole life of a connection, in answer to invalid frames. The library's
 /// own limit of 1024 would end a connection that lives for months.

@@ -16,7 +16,8 @@ pub struct ListenerOptions {
     /// its first HTTP/1 request, its TLS handshake included. 5 seconds by default.
     pub handshake_timeout: Duration,
     /// Time without a single byte read after which a connection is closed as [`Ending::Local`](super::Ending::Local). With HTTP/1,
-    /// time without a call and without a byte written, however much of another request was read. `None` waits for ever. The HTTP/2 server must ping more often than this; [`http2_server`](super::http2_server)
+    /// time without a call and without a byte written, however much of another request was read. `None` waits for ever. The HTTP/2
+    /// server must ping more often than this; [`http2_server`](super::http2_server)
     /// does. 10 seconds by default.
     pub max_silence: Option<Duration>,
     /// Certificates to serve with. `None`, without TLS, by default.
