@@ -121,7 +121,7 @@ settings! {
     "tls-client-crl" tls_client_crl: Option<PathBuf> = None, file("revocation lists (PEM)"),
         example: "/etc/leasehold/clients-crl.pem", live: true;
 
-    /// Origins of web pages that may call the API from a browser, separated by commas, such as https://app.example; or * for all.
+    /// Origins of web pages that may call the API from a browser (scheme, host and port), separated by commas; or * for all.
     /// By default none may: a request with another origin than these is refused. A page needs a permission like every caller.
     "cors-origins" cors_origins: Option<Origins> = None, optional(str::parse),
         example: "https://app.example", live: true;
