@@ -256,6 +256,9 @@ async fn silence_is_ended_by_us_and_a_word_now_and_then_is_not_silence() {
     let talk = read_all(connection);
     let since = Instant::now();
     let talked = tokio::spawn(async move {
+        // Without it, the connection would be one of HTTP/1, where words outside a call don't count.
+        let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+        talking.write_all(preface).await.unwrap();
         while since.elapsed() < Duration::from_secs(3) {
             talking.write_all(b"x").await.unwrap();
             tokio::time::sleep(Duration::from_millis(100)).await;
