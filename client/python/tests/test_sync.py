@@ -196,7 +196,10 @@ def test_closing_and_errors(shared: Coordinator, name: str) -> None:
 
 def test_ctrl_c_gives_a_wait_up(client: leasehold.sync.Client, shared: Coordinator, name: str) -> None:
     program = f"""
+        import signal
         import leasehold.sync
+        # A program that a shell began in the background ignores it, and so do its children.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         client = leasehold.sync.connect({shared.url!r})
         client.open()
         try:
