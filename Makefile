@@ -49,8 +49,11 @@ LONGEST := model clients differential access properties e2e faults secrets clien
 FOUND := $(wildcard */tests/*.rs */*/tests/*.rs) $(patsubst %/main.rs,%,$(wildcard */tests/*/main.rs */*/tests/*/main.rs))
 SUITES := $(LONGEST) $(filter-out $(LONGEST) $(SOAK_ONLY),$(sort $(basename $(notdir $(FOUND)))))
 
+# The models say how many states they explored, and the simulation which transitions it took.
+suite-model soak-simulation: SHOWN := --show-output
+
 suite-%:
-	RUST_TEST_THREADS=8 $(CARGO) test --locked --workspace --test $* -- --skip soak::
+	RUST_TEST_THREADS=8 $(CARGO) test --locked --workspace --test $* -- $(SHOWN) --skip soak::
 
 # Where there is no Go, it says that it is skipped.
 suite-go:
@@ -61,7 +64,7 @@ suite-python:
 	@client/python/check test
 
 soak-%:
-	SOAK=$(SOAK) $(CARGO) test --locked --workspace --test $* -- soak::
+	SOAK=$(SOAK) $(CARGO) test --locked --workspace --test $* -- $(SHOWN) soak::
 
 planted: ## Plant one fault after the other in the real code, and check that the simulation finds each
 	$(CARGO) test --locked --workspace --features leasehold-simulation/planted --test simulation -- --nocapture planted::
