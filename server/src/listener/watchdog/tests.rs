@@ -7,17 +7,20 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{super::accept, *};
+use super::{
+    super::{Connection, accept},
+    *,
+};
 
 /// A time that is over soon, and one that is not within the test.
 const SHORT: Duration = Duration::from_millis(50);
 const LONG: Duration = Duration::from_secs(60);
 
-/// Returns how a silent connection ends, and how many were closed for want of a handshake and as silent.
-async fn ended(
+/// Returns a peer and its connection, under a watchdog with these limits, and the registry.
+async fn pair(
     handshake_timeout: Duration,
     max_silence: Option<Duration>,
-) -> (Option<Ending>, u64, u64) {
+) -> (TcpStream, Connection, Connections) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let options = ListenerOptions {
@@ -30,7 +33,15 @@ async fn ended(
     let incoming = accept(listener, options, connections.clone(), stop);
     tokio::pin!(incoming);
     let (peer, connection) = tokio::join!(TcpStream::connect(address), incoming.next());
-    let (_peer, connection) = (peer.unwrap(), connection.unwrap().unwrap());
+    (peer.unwrap(), connection.unwrap().unwrap(), connections)
+}
+
+/// Returns how a silent connection ends, and how many were closed for want of a handshake and as silent.
+async fn ended(
+    handshake_timeout: Duration,
+    max_silence: Option<Duration>,
+) -> (Option<Ending>, u64, u64) {
+    let (_peer, connection, connections) = pair(handshake_timeout, max_silence).await;
     let ended = tokio::time::timeout(SECOND_LOOK * 8, connection.handle().ended()).await;
     let totals = connections.totals();
     let of = prometheus_client::metrics::counter::Counter::get;
@@ -50,19 +61,7 @@ async fn a_connection_is_closed_for_want_of_a_handshake_or_as_silent_and_else_no
 
 /// Returns whether an HTTP/1 connection on which only part of a request comes is closed; `calls` are in flight meanwhile.
 async fn closed(calls: usize) -> bool {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    let options = ListenerOptions {
-        handshake_timeout: LONG,
-        max_silence: Some(SHORT),
-        ..ListenerOptions::default()
-    };
-    let connections = Connections::new();
-    let stop = CancellationToken::new();
-    let incoming = accept(listener, options, connections.clone(), stop);
-    tokio::pin!(incoming);
-    let (peer, connection) = tokio::join!(TcpStream::connect(address), incoming.next());
-    let (mut peer, mut connection) = (peer.unwrap(), connection.unwrap().unwrap());
+    let (mut peer, mut connection, connections) = pair(LONG, Some(SHORT)).await;
     let handle = connection.handle().clone();
     // The first byte shows the protocol.
     peer.write_all(b"G").await.unwrap();
