@@ -36,7 +36,7 @@ pub(super) struct Schema {
 pub(super) struct Call {
     pub(super) method: MethodDescriptor,
     pub(super) codec: Codec,
-    /// Whether request and answer are one message each, and nothing else.
+    /// Set if request and answer are one message each, and nothing else.
     pub(super) is_unary: bool,
     pub(super) is_get: bool,
     pub(super) encoding: Encoding,

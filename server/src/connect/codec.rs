@@ -87,7 +87,7 @@ enum Shape {
     Other,
 }
 
-/// What makes a key different from another one.
+/// Identity of a key among those of its object.
 #[derive(PartialEq, Eq, Hash)]
 enum Key {
     Field(u32),

@@ -177,29 +177,8 @@ impl ConnectLayer {
         }
     }
 
-    /// Answers a request that is not gRPC over HTTP/2, and reads what is left of it.
+    /// Answers a request that is not gRPC over HTTP/2.
     async fn answer<S, B>(
-        self,
-        inner: S,
-        request: Request<Body>,
-        protocol: Protocol,
-    ) -> Result<Response<Body>, S::Error>
-    where
-        S: Service<Request<Body>, Response = Response<B>> + Send + 'static,
-        S::Future: Send,
-        B: http_body::Body<Data = Bytes> + Send + 'static,
-        B::Error: Into<StdError> + fmt::Display,
-    {
-        let limit = self.limit;
-        let (head, body) = request.into_parts();
-        let (body, rest) = rest::lend(body);
-        let request = Request::from_parts(head, body);
-        let response = self.translate(inner, request, protocol).await;
-        rest.read(limit).await;
-        response
-    }
-
-    async fn translate<S, B>(
         self,
         inner: S,
         request: Request<Body>,
@@ -333,8 +312,16 @@ where
             return Either::Left(self.inner.call(request).map_ok(own));
         }
         let (layer, inner) = (self.front.clone(), self.inner.clone());
-        let service =
-            service_fn(move |request| layer.clone().answer(inner.clone(), request, protocol));
+        let service = service_fn(move |request| {
+            let (layer, inner) = (layer.clone(), inner.clone());
+            async move {
+                let limit = layer.limit;
+                let (request, rest) = rest::lend(request);
+                let response = layer.answer(inner, request, protocol).await;
+                rest.read(limit).await;
+                response
+            }
+        });
         let answered = self.front.cors.layer(service).oneshot(request);
         let answered = answered.map_ok(|response| response.map(Answer::other));
         Either::Right(answered.boxed())

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use http_body_util::BodyExt;
 use tokio::time::timeout;
-use tonic::{Status, body::Body};
+use tonic::{Status, body::Body, codegen::http::Request};
 
 /// Longest time for which an answer waits for the rest of its request.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -29,15 +29,17 @@ struct Lent {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rest(Arc<Mutex<Option<Body>>>);
 
-/// Returns a body to read, and what will be left of it.
-pub(super) fn lend(body: Body) -> (Body, Rest) {
+/// Returns a request to read, and what will be left of it.
+pub(super) fn lend(request: Request<Body>) -> (Request<Body>, Rest) {
     let rest = Rest::default();
-    let lent = Lent {
-        body,
-        is_over: false,
-        rest: rest.clone(),
-    };
-    (Body::new(lent), rest)
+    let request = request.map(|body| {
+        Body::new(Lent {
+            body,
+            is_over: false,
+            rest: rest.clone(),
+        })
+    });
+    (request, rest)
 }
 
 impl Rest {

@@ -41,7 +41,7 @@ const WATCH: &str = "/leasehold.v1.AdminService/WatchLocks";
 /// Most bytes of a message.
 const LIMIT: usize = 10_000;
 
-/// What a service was asked: the headers, and the frames' bytes or the error in their place.
+/// Request as a service received it: the headers, and the frames' bytes or the error in their place.
 #[derive(Debug)]
 struct Asked {
     headers: HeaderMap,
