@@ -77,7 +77,8 @@ async fn random_histories_agree() {
     let mut seeds = 0;
     let (mut compared, mut complete, mut told) = (0, 0, 0);
     let mut seen = Seen::default();
-    while compared < COMMANDS || complete < COMPLETE {
+    // Some cases occur twice or thrice in so many commands: without the last condition, one in ten runs would miss one.
+    while compared < COMMANDS || complete < COMPLETE || !seen.missing().is_empty() {
         while running.len() < AT_ONCE {
             seeds += 1;
             let (store, ears) = stores
@@ -100,14 +101,14 @@ async fn random_histories_agree() {
         seen.add(history.seen());
         assert!(
             seeds < MOST,
-            "only {complete} of {seeds} histories came to their end"
+            "only {complete} of {seeds} histories came to their end; no history came by {:?}",
+            seen.missing()
         );
     }
     println!(
         "{compared} commands agreed, in {seeds} histories, of which {complete} came to their end; {told} were told of; {seen:?}"
     );
     assert!(told > TOLD, "only {told} were told of");
-    seen.assert_everything_happened();
 }
 
 async fn connect(redis: &RedisServer) -> Store {
