@@ -104,6 +104,8 @@ reasons! {
     Deadlock = "DEADLOCK", Aborted, No;
     /// An operator ended the wait.
     ForceReleased = "FORCE_RELEASED", Aborted, No;
+    /// The unary call was repeated, and the later attempt has its place.
+    RequestRepeated = "REQUEST_REPEATED", Aborted, No;
     /// An operator ended the session.
     SessionEnded = "SESSION_ENDED", Aborted, No;
     /// The store has as many marks of ended sessions as it keeps.

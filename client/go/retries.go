@@ -33,6 +33,7 @@ var retries = map[string]bool{
 	reasonForceReleased:   false,
 	reasonSessionEnded:    false,
 	"TOO_MANY_ENDED":      true,
+	"REQUEST_REPEATED":    false,
 	"LOCK_LOST":           false,
 	"NOT_LEADER":          false,
 	"SESSION_SILENT":      true,

@@ -227,8 +227,8 @@ pub struct Resume {
     /// Its new owner id, made for this stream. If a hold or place has it already, this stream resumed it and the answer was
     /// lost.
     pub next: OwnerId,
-    /// The session of this stream.
-    pub session: SessionId,
+    /// The session of this stream; `None` for a unary call that is repeated.
+    pub session: Option<SessionId>,
     /// Its client's name.
     pub client_name: ClientName,
     /// Time for which a hold lasts from now on unless renewed; its lock-delay is added.

@@ -86,11 +86,15 @@ impl Predecessors {
         Self(former.map(Box::new))
     }
 
-    /// Returns what follows when the session `next` resumes what the session `last` had. A repeated resume changes nothing.
+    /// Returns what follows when the session `next` resumes what the session `last` had. A repeated resume changes nothing, and
+    /// a unary call that resumes, which has no session, leaves none.
     #[must_use]
-    pub fn resumed(&self, last: Option<SessionId>, next: SessionId) -> Self {
-        match last {
-            Some(last) if last != next => Self::new([last].into_iter().chain(self.iter())),
+    pub fn resumed(&self, last: Option<SessionId>, next: Option<SessionId>) -> Self {
+        match (last, next) {
+            (_, None) => Self::default(),
+            (Some(last), Some(next)) if last != next => {
+                Self::new([last].into_iter().chain(self.iter()))
+            }
             _ => self.clone(),
         }
     }
@@ -253,14 +257,16 @@ mod tests {
     #[test]
     fn the_last_predecessors_are_kept_and_a_repeated_resume_adds_none() {
         let session = |number: u8| SessionId::from_bytes([number; 16]);
-        let mut predecessors = Predecessors::default().resumed(None, session(1));
+        let mut predecessors = Predecessors::default().resumed(None, Some(session(1)));
         assert_eq!(predecessors.iter().count(), 0);
         for number in 1..=5 {
             let next = session(number + 1);
-            predecessors = predecessors.resumed(Some(session(number)), next);
-            assert_eq!(predecessors.resumed(Some(next), next), predecessors);
+            predecessors = predecessors.resumed(Some(session(number)), Some(next));
+            assert_eq!(predecessors.resumed(Some(next), Some(next)), predecessors);
         }
         let kept: Vec<_> = predecessors.iter().collect();
         assert_eq!(kept, [session(5), session(4), session(3)]);
+        let of_a_call = predecessors.resumed(Some(session(6)), None);
+        assert_eq!(of_a_call, Predecessors::default());
     }
 }

@@ -195,6 +195,18 @@ pub fn client_name(field: &str, name: &str) -> Result<ClientName, Refusal> {
     ClientName::parse(name).map_err(|invalid| Refusal::field(field, invalid))
 }
 
+/// Checks the key of a request that may be repeated; `None` if it has none.
+pub fn request_key<'a>(field: &str, key: &'a str) -> Result<Option<&'a str>, Refusal> {
+    match key.len() {
+        0 => Ok(None),
+        16..=128 => Ok(Some(key)),
+        length => {
+            let what = format!("must have 16 to 128 bytes, or none, not {length}");
+            Err(Refusal::field(field, what))
+        }
+    }
+}
+
 /// Checks the number of permits that a hold is to keep.
 pub fn kept_permits(field: &str, permits: u32) -> Result<u32, Refusal> {
     if (1..=MAX_LIMIT).contains(&permits) {

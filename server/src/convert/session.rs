@@ -413,6 +413,10 @@ pub fn refusal(refused: Refused, limits: &Limits, granted: &Granted) -> Refusal 
             Reason::ForceReleased,
             format!("an operator ended the wait for {:?}", name.as_str()),
         ),
+        Refused::Repeated => Refusal::new(
+            Reason::RequestRepeated,
+            "the request was repeated, with the same request_key, and the later one has its place",
+        ),
         Refused::Deadlock(deadlock) => {
             let mut names = deadlock.cycle.iter().map(|step| &step.name);
             let why = if names.all(|name| may_see(granted, name.as_str())) {

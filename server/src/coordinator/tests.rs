@@ -98,6 +98,7 @@ impl Site {
             value: Value::default(),
             ttl: Duration::from_secs(60),
             lock_delay: Duration::ZERO,
+            mark: None,
         };
         call::acquire(&self.coordinator, request, || ()).await
     }

@@ -72,8 +72,8 @@ impl<F: FnOnce()> Driver<'_, F> {
                 let result = self.executor.answered(id, result);
                 with_context(|context| self.call.on_reply(id, result, context));
             }
-            InboxEvent::Registry(_, event) => {
-                with_context(|context| self.call.on_event(event, context));
+            InboxEvent::Registry(owner, event) => {
+                with_context(|context| self.call.on_event(owner, event, context));
             }
             // A call has no session, and holds nothing.
             InboxEvent::EndedByOperator(_) | InboxEvent::ReleaseRequested(..) => {}

@@ -20,7 +20,7 @@ use leasehold_store::clock;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::{call, names, streams::Streams};
+use super::{call, names, request_key, streams::Streams};
 use crate::{
     access::rules::{Permission, Place},
     admission::CallQueue,
@@ -76,10 +76,15 @@ impl LockService for Locks {
             value: convert::value("value", &request.value)?,
             ttl,
             lock_delay: convert::lock_delay("lock_delay", request.lock_delay, bounds)?,
+            mark: convert::request_key("request_key", &request.request_key)?
+                .map(|key| request_key::mark(rights.caller(), &name, mode, key)),
         };
         rights.check(Permission::Acquire, Place::Lock, name.as_str())?;
         // The caller can't renew it beyond that.
         let bound = rights.granted().max_hold(Place::Lock, name.as_str());
+        if let (Some(bound), Some(_)) = (bound, request.mark) {
+            return Err(not_repeatable(name.as_str(), bound).into());
+        }
         let ttl = bound.map_or(ttl, |bound| ttl.min(bound));
         request.ttl = ttl;
         let mut rights_then = rights.clone();
@@ -202,6 +207,17 @@ fn left(stands_until: Moment, ttl: Duration) -> Duration {
     clock::now()
         .until(stands_until)
         .saturating_sub(drift_margin(ttl))
+}
+
+/// Returns the refusal of a request that may be repeated, for a hold that may not last longer than its first TTL.
+fn not_repeatable(name: &str, max_hold: Duration) -> Refusal {
+    let message = format!(
+        "a hold of {name:?} may last {} at most, by the max-hold of the coordinator's [[permission]], and a repeated request would extend it; acquire it without a request_key, or on a session",
+        InUnits(max_hold)
+    );
+    Refusal::new(Reason::PermissionDenied, message)
+        .with("permission", Permission::Acquire.as_str())
+        .with("name", name)
 }
 
 /// Returns the refusal to renew a hold that may not last longer than its first TTL.

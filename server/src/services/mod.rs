@@ -8,6 +8,7 @@ pub mod listing;
 pub mod lock;
 pub(crate) mod names;
 mod opening;
+mod request_key;
 mod server_stream;
 pub mod streams;
 

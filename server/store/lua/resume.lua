@@ -3,7 +3,7 @@
 --
 -- KEYS  all four
 -- ARGV  m: its next owner id and its possible former ones, TTL (ms), how many times a hold is held (4 bytes) with
---       session id and client name
+--       session id (after its length: none for a unary call) and client name
 -- Reply {handed, 9, token, extras, lock-delay (ms), granted at (µs), sessions} of a hold, or of a waiter that was just
 --       granted one
 --       | {handed, 10, owner id, sessions, extras, client name, TTL, lock-delay (ms), value, place, ms until the first that
@@ -89,7 +89,7 @@ local function resume_place(owner, next, ttl, session, client)
 end
 
 local function resume(owners, ttl, stream)
-  local times, session, client_at = unpack_bytes('>I4c16', stream)
+  local times, session, client_at = unpack_bytes('>I4Bc0', stream)
   local client, next, from = stream:sub(client_at), owners:sub(1, 16), {}
   for at = 17, #owners, 16 do from[#from + 1] = owners:sub(at, at + 15) end
   load_queue()

@@ -8,9 +8,10 @@ local function is_bound_over(found, extras)
   return max_hold > 0 and unpack_bytes('>I8', found, 9) + max_hold * 1000 <= now
 end
 
--- Returns the session that resumes, before those that had it so far. A repeated resume changes nothing. If Redis is out of
--- memory, the result is no longer than what was there.
+-- Returns the session that resumes, before those that had it so far; none for a unary call. A repeated resume changes nothing.
+-- If Redis is out of memory, the result is no longer than what was there.
 local function resumed_by(session, sessions, full)
+  if session == '' then return '' end
   if sessions:sub(1, 16) == session then return sessions end
   return (session .. sessions):sub(1, full and math.max(#sessions, 16) or SESSIONS_KEPT)
 end

@@ -6,7 +6,7 @@ use leasehold_proto::v1::{AcquireOutcome, AcquireRequest, LostReason, RenewReque
 use leasehold_tests::raw::{each, exclusive, held_for_at_most, shared, wire};
 use tonic::Code;
 
-use super::site::{Site, TTL, missing, table};
+use super::site::{Caller, Site, TTL, missing, table};
 
 /// The bound of the rule, longer than the TTL.
 const BOUND: Duration = Duration::from_secs(3);
@@ -124,4 +124,46 @@ async fn a_hold_of_the_unary_calls_lasts_for_its_ttl_which_is_at_most_the_bound(
             }
         }
     }
+}
+
+/// Each repetition would extend it.
+#[tokio::test]
+async fn a_bounded_hold_of_the_unary_calls_can_not_be_repeated() {
+    let site = Site::start(&rules());
+    let mine = site.newcomer("mine").await;
+    for (name, is_bounded) in [("a/1", true), ("b/1", false)] {
+        let request = AcquireRequest {
+            name: name.to_owned(),
+            request_key: "a key of 18 bytes.".to_owned(),
+            ..AcquireRequest::default()
+        };
+        match mine.locks().acquire(mine.says(request)).await {
+            Ok(_) => assert!(!is_bounded),
+            Err(refused) => {
+                assert!(is_bounded);
+                assert_eq!(refused.code(), Code::PermissionDenied);
+                assert_eq!(missing(&refused), ("acquire".to_owned(), name.to_owned()));
+                assert!(refused.message().contains("request_key"), "{refused}");
+            }
+        }
+    }
+}
+
+/// The key is secret, but not the only secret: another caller's request with it is another request.
+#[tokio::test]
+async fn a_request_key_counts_for_one_identity() {
+    let site = Site::start(&rules());
+    let (mine, other) = (site.newcomer("mine").await, site.newcomer("other").await);
+    let request = || AcquireRequest {
+        name: "b/1".to_owned(),
+        request_key: "a key of 18 bytes.".to_owned(),
+        ..AcquireRequest::default()
+    };
+    let outcome = async |caller: &Caller| {
+        let answer = caller.locks().acquire(caller.says(request())).await;
+        answer.unwrap().into_inner().outcome()
+    };
+    assert_eq!(outcome(&mine).await, AcquireOutcome::Granted);
+    assert_eq!(outcome(&other).await, AcquireOutcome::Busy);
+    assert_eq!(outcome(&mine).await, AcquireOutcome::Granted);
 }

@@ -104,7 +104,7 @@ impl Coordinator {
         let resume = Resume {
             from: vec![owner(name, 0)],
             next: owner(name, 1),
-            session: SessionId::from_bytes([1; 16]),
+            session: Some(SessionId::from_bytes([1; 16])),
             client_name: ClientName::default(),
             ttl: TTL,
             count: 1,

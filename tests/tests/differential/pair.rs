@@ -127,7 +127,7 @@ pub(crate) fn resume(from: &[u16], next: u16) -> Op {
     Op::Resume(Resume {
         from: from.iter().map(|number| owner(*number)).collect(),
         next: owner(next),
-        session: SessionId::from_bytes(*owner(next).as_bytes()),
+        session: Some(SessionId::from_bytes(*owner(next).as_bytes())),
         client_name: ClientName::parse("heir").unwrap(),
         ttl: Duration::from_secs(500),
         count: 1,

@@ -147,7 +147,9 @@ fn resume(random: &mut StdRng, known: &[OwnerId]) -> Resume {
             true => OwnerId::from_bytes(random.random()),
             false => some(random),
         },
-        session: SessionId::from_bytes([random.random_range(0..2); 16]),
+        session: random
+            .random_bool(0.8)
+            .then(|| SessionId::from_bytes([random.random_range(0..2); 16])),
         client_name: ClientName::parse(["", "heir", "ключ"].choose(random).unwrap()).unwrap(),
         ttl: waves::some(random, 0..3),
         count: *[0, 1, 1, 2, u32::MAX].choose(random).unwrap(),

@@ -13,6 +13,7 @@ mod killed;
 mod losses;
 mod reentrancy;
 mod renewal;
+mod repeated;
 mod rollout;
 mod sampled;
 mod semaphore;

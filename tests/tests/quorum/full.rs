@@ -50,7 +50,7 @@ fn resume(from: u8, next: u8) -> Op {
     Op::Resume(Resume {
         from: [owner(from)].into_iter().chain(tried).collect(),
         next: owner(next),
-        session: SessionId::from_bytes([next; 16]),
+        session: Some(SessionId::from_bytes([next; 16])),
         client_name: ClientName::parse(&"n".repeat(256)).unwrap(),
         ttl: LONG,
         count: 3,

@@ -28,7 +28,7 @@ pub(crate) fn resume(from: &[u8], next: u8) -> Op {
     Op::Resume(Resume {
         from: from.iter().map(|number| owner(*number)).collect(),
         next: owner(next),
-        session: SessionId::from_bytes([next; 16]),
+        session: Some(SessionId::from_bytes([next; 16])),
         client_name: ClientName::parse("moved").unwrap(),
         ttl: LONG,
         count: 3,

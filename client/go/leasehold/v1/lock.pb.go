@@ -59,8 +59,15 @@ type AcquireRequest struct {
 	// free and no other waits before it, with as many as are free then, at most `permits`; `permits` of the response says how
 	// many. A coordinator that does not know this field grants all `permits`. Must be unset in other modes. Default: `permits`.
 	PermitsAtLeast uint32 `protobuf:"varint,11,opt,name=permits_at_least,json=permitsAtLeast,proto3" json:"permits_at_least,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// A key for this request, so that it can be repeated when its answer was lost: 16 to 128 bytes, chosen at random (a UUID will
+	// do), and secret. As long as the hold of an earlier request with the same key lasts, or its wait, a repeated one takes it
+	// over, at any coordinator: it has the same fencing token and place, and an owner id of its own; that of the earlier one ends. The
+	// key counts for one caller, name, mode and number of permits; it is not found among more than 512 holders or waiters, nor
+	// is a wait at another coordinator of a quorum. Must be empty where the coordinator's permissions have a `max_hold`.
+	// Default: empty, the request is not to be repeated.
+	RequestKey    string `protobuf:"bytes,12,opt,name=request_key,json=requestKey,proto3" json:"request_key,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AcquireRequest) Reset() {
@@ -168,6 +175,13 @@ func (x *AcquireRequest) GetPermitsAtLeast() uint32 {
 		return x.PermitsAtLeast
 	}
 	return 0
+}
+
+func (x *AcquireRequest) GetRequestKey() string {
+	if x != nil {
+		return x.RequestKey
+	}
+	return ""
 }
 
 // How an acquire ended.
@@ -488,7 +502,7 @@ var File_leasehold_v1_lock_proto protoreflect.FileDescriptor
 
 const file_leasehold_v1_lock_proto_rawDesc = "" +
 	"\n" +
-	"\x17leasehold/v1/lock.proto\x12\fleasehold.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1aleasehold/v1/session.proto\x1a\x18leasehold/v1/types.proto\"\x9e\x03\n" +
+	"\x17leasehold/v1/lock.proto\x12\fleasehold.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1aleasehold/v1/session.proto\x1a\x18leasehold/v1/types.proto\"\xbf\x03\n" +
 	"\x0eAcquireRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12+\n" +
 	"\x03ttl\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x03ttl\x12-\n" +
@@ -503,7 +517,9 @@ const file_leasehold_v1_lock_proto_rawDesc = "" +
 	"\x05limit\x18\t \x01(\rR\x05limit\x12%\n" +
 	"\x0elimit_revision\x18\n" +
 	" \x01(\rR\rlimitRevision\x12(\n" +
-	"\x10permits_at_least\x18\v \x01(\rR\x0epermitsAtLeast\"\xfe\x01\n" +
+	"\x10permits_at_least\x18\v \x01(\rR\x0epermitsAtLeast\x12\x1f\n" +
+	"\vrequest_key\x18\f \x01(\tR\n" +
+	"requestKey\"\xfe\x01\n" +
 	"\x0fAcquireResponse\x126\n" +
 	"\aoutcome\x18\x01 \x01(\x0e2\x1c.leasehold.v1.AcquireOutcomeR\aoutcome\x12\x19\n" +
 	"\bowner_id\x18\x02 \x01(\fR\aownerId\x12#\n" +

@@ -242,7 +242,7 @@ type Holder struct {
 	Foreign bool `protobuf:"varint,9,opt,name=foreign,proto3" json:"foreign,omitempty"`
 	// Permits that it holds of a semaphore; 0 in other modes.
 	Permits uint32 `protobuf:"varint,10,opt,name=permits,proto3" json:"permits,omitempty"`
-	// The client's flow that holds it; 0 if it named none.
+	// The client's flow that holds it; 0 if it named none. Of a unary call with a `request_key`, a mark made from that.
 	Actor uint64 `protobuf:"varint,11,opt,name=actor,proto3" json:"actor,omitempty"`
 	// The longest time from `acquired_at` for which it may be held, however healthy the holder; unset if there is no bound.
 	MaxHold       *durationpb.Duration `protobuf:"bytes,12,opt,name=max_hold,json=maxHold,proto3" json:"max_hold,omitempty"`
@@ -381,7 +381,7 @@ type Waiter struct {
 	Mode LockMode `protobuf:"varint,6,opt,name=mode,proto3,enum=leasehold.v1.LockMode" json:"mode,omitempty"`
 	// Permits that it wants of a semaphore, at most if it named `permits_at_least`; 0 in other modes.
 	Permits uint32 `protobuf:"varint,7,opt,name=permits,proto3" json:"permits,omitempty"`
-	// The client's flow that waits; 0 if it named none.
+	// The client's flow that waits; 0 if it named none. Of a unary call with a `request_key`, a mark made from that.
 	Actor uint64 `protobuf:"varint,8,opt,name=actor,proto3" json:"actor,omitempty"`
 	// Names the waiter among those of its lock, for `ForceRelease`: 1 or more, and larger than that of each waiter before it.
 	// It stays the same when another stream resumes the place. Not secret.

@@ -40,6 +40,7 @@ FINAL = frozenset(
         "PAGE_TOO_LARGE",
         "PERMISSION_DENIED",
         "REQUEST_ID_IN_USE",
+        "REQUEST_REPEATED",
         "SELF_DEADLOCK",
         "SESSION_ENDED",
         "STORE_GARBLED",

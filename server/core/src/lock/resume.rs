@@ -34,7 +34,7 @@ impl LockState {
         let here = &step.caller.coordinator;
         let next = &resume.next;
         if let Some(hold) = self.holders.get(next) {
-            let is_ours = hold.coordinator == *here && hold.session == Some(resume.session);
+            let is_ours = hold.coordinator == *here && hold.session == resume.session;
             return is_ours.then_some(Found::Hold(*next));
         }
         if let Some(waiter) = self.queue.get(next) {
@@ -83,7 +83,7 @@ impl LockState {
         };
         let hold = Hold {
             owner: resume.next,
-            session: Some(resume.session),
+            session: resume.session,
             predecessors: hold.predecessors.resumed(hold.session, resume.session),
             client_name: resume.client_name.clone(),
             count,
@@ -119,7 +119,7 @@ impl LockState {
             let last = acquire.session;
             waiter.predecessors = waiter.predecessors.resumed(last, resume.session);
             acquire.owner = resume.next;
-            acquire.session = Some(resume.session);
+            acquire.session = resume.session;
             acquire.client_name = resume.client_name.clone();
             acquire.ttl = resume.ttl;
             acquire.wait = true;

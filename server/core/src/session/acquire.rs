@@ -226,6 +226,11 @@ impl Acquire {
         matches!(self.state, AcquireState::Queued)
     }
 
+    /// Returns whether it is in the lock's queue.
+    pub(super) fn is_waiting(&self) -> bool {
+        matches!(self.state, AcquireState::Waiting { .. })
+    }
+
     /// Returns the owner id that it has registered, if there is one.
     pub(super) fn owner(&self) -> Option<OwnerId> {
         match &self.state {

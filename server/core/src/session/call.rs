@@ -2,24 +2,31 @@
 //!
 //! Its rules are those of a session's acquire. Nobody renews the hold but the caller, with other calls, and the call may be
 //! given up at any point.
+//!
+//! A caller that may repeat the request gives it a mark ([ADR 29](../../../../docs/adr/0029-a-repeated-request-takes-over.md)).
+//! Then an acquire that has to wait, finds the lock busy, or shares it looks for an earlier attempt, and takes over what that
+//! one came to.
 
 use std::time::Duration;
 
+use self::search::{Found, Search};
 use super::{
     CommandFailure, CommandId, Context, LockSpec, LockSpecs, NotGranted, Output, Refused,
     RegistryEvent, Wait,
-    acquire::{Acquire, AcquireOutcome, Step, Terms, Wanted, unexpected},
+    acquire::{Acquire, AcquireOutcome, Step, Terms, Wanted},
     effects::{Effects, Grant},
     output::Interest,
 };
 use crate::{
-    command::Stamped,
+    command::{End, Stamped},
     id::{Actor, FencingToken, OwnerId},
     mode::Mode,
     name::{ClientName, LockName, Value},
     time::Moment,
     view::HolderView,
 };
+
+mod search;
 
 /// Fields of a unary acquire.
 #[derive(Clone, Debug)]
@@ -38,6 +45,8 @@ pub struct CallRequest {
     pub ttl: Duration,
     /// Time for which the name stays closed after an unclean end.
     pub lock_delay: Duration,
+    /// If the caller may repeat the request: the same for all its attempts, and for nothing else.
+    pub mark: Option<Actor>,
 }
 
 /// Outcome of a unary acquire.
@@ -67,6 +76,11 @@ pub struct Call {
     effects: Effects,
     /// `None` once it has an outcome, or was given up.
     acquire: Option<Acquire>,
+    search: Search,
+    /// Outcome of the acquire, until the search is over.
+    held_back: Option<AcquireOutcome>,
+    /// Whether that is the grant of an earlier attempt.
+    is_taken_over: bool,
     outcome: Option<CallOutcome>,
 }
 
@@ -81,9 +95,15 @@ impl Call {
             value,
             ttl,
             lock_delay,
+            mark,
         } = request;
+        let deadline = match wait {
+            Wait::For(wait) => Some(context.now.after(wait)),
+            Wait::No | Wait::Forever => None,
+        };
+        let search = mark.map(|mark| Search::new(name.clone(), mark, deadline));
         let wanted = Wanted {
-            actor: Actor::NOBODY,
+            actor: mark.unwrap_or(Actor::NOBODY),
             locks: LockSpecs::new(LockSpec { name, mode }, Vec::new()),
             again: Vec::new(),
         };
@@ -103,6 +123,9 @@ impl Call {
             },
             effects: Effects::new(store_timeout),
             acquire: None,
+            search: search.unwrap_or(Search::Over),
+            held_back: None,
+            is_taken_over: false,
             outcome: None,
         };
         acquire.start(false, &mut step!(call, context));
@@ -117,7 +140,8 @@ impl Call {
 
     /// Returns when to call [`handle_timeout`](Self::handle_timeout) unless something else happens before.
     pub fn next_timeout(&self) -> Option<Moment> {
-        self.acquire.as_ref()?.due()
+        let acquire = self.acquire.as_ref().and_then(Acquire::due);
+        [acquire, self.search.due()].into_iter().flatten().min()
     }
 
     /// Returns its outcome, once.
@@ -132,25 +156,101 @@ impl Call {
         result: Result<Stamped, CommandFailure>,
         context: &mut Context<'_>,
     ) {
-        if self.effects.answered(id).is_some() {
-            self.step(context, |acquire, step| acquire.on_reply(id, result, step));
+        if self.effects.answered(id).is_none() {
+            return;
+        }
+        if !self.search.awaits(id) {
+            return self.step(context, |acquire, step| acquire.on_reply(id, result, step));
+        }
+        let own = match (&self.acquire, &self.held_back) {
+            (Some(acquire), _) => acquire.owner(),
+            (None, Some(AcquireOutcome::Granted(grant))) => Some(grant.claim.owner),
+            (None, _) => None,
+        };
+        match self.search.on_reply(own, result, &mut step!(self, context)) {
+            Some(Found::Nothing) => {
+                if let Some(outcome) = self.held_back.take() {
+                    self.settle(outcome);
+                }
+            }
+            Some(Found::Hold(grant)) => self.has(grant, context),
+            Some(Found::Place(acquire, early)) => {
+                self.give_up_own(context);
+                self.acquire = Some(*acquire);
+                if let Some(event) = early {
+                    self.step(context, |acquire, step| acquire.on_event(event, step));
+                }
+            }
+            Some(Found::Failed(error)) => {
+                self.give_up_own(context);
+                self.settle(AcquireOutcome::Refused(Refused::Store(error)));
+            }
+            None => {}
         }
     }
 
-    /// Takes in what happened to its owner id.
-    pub fn on_event(&mut self, event: RegistryEvent, context: &mut Context<'_>) {
-        self.step(context, |acquire, step| acquire.on_event(event, step));
+    /// Takes in what happened to an owner id of it.
+    pub fn on_event(&mut self, owner: OwnerId, event: RegistryEvent, context: &mut Context<'_>) {
+        if let Some(event) = self.search.on_event(owner, event) {
+            self.step(context, |acquire, step| acquire.on_event(event, step));
+        }
     }
 
     /// Does what is due.
     pub fn handle_timeout(&mut self, context: &mut Context<'_>) {
+        self.search.on_time(context.now, &mut self.effects);
         self.step(context, Acquire::on_time);
     }
 
-    /// Gives it up, unless it has an outcome: what it came to ends in the background.
+    /// Gives it up, unless it has an outcome: what it came to ends in the background. What it takes over from an earlier attempt
+    /// stays, since the caller may have that one's answer.
     pub fn let_go(&mut self, context: &mut Context<'_>) {
+        self.give_up_own(context);
+        std::mem::replace(&mut self.search, Search::Over).let_go(&mut self.effects);
+    }
+
+    /// Gives up what the acquire of this attempt came to.
+    fn give_up_own(&mut self, context: &mut Context<'_>) {
         if let Some(acquire) = self.acquire.take() {
             acquire.let_go(false, &mut step!(self, context));
+        }
+        if let Some(AcquireOutcome::Granted(grant)) = self.held_back.take()
+            && !self.is_taken_over
+        {
+            self.clean_up(grant, context.now);
+        }
+    }
+
+    fn clean_up(&mut self, grant: Grant, now: Moment) {
+        self.effects.clean_up(grant.claim, End::Clean, None, now);
+    }
+
+    /// Has the grant of an earlier attempt. Of several that share the lock the oldest is kept: an answer that its client has is
+    /// that of the oldest.
+    fn has(&mut self, mut grant: Grant, context: &mut Context<'_>) {
+        if let Some(acquire) = self.acquire.take() {
+            acquire.let_go(false, &mut step!(self, context));
+        }
+        if let Some(AcquireOutcome::Granted(mut other)) = self.held_back.take() {
+            if other.token < grant.token {
+                std::mem::swap(&mut grant, &mut other);
+            }
+            self.search.gives_back(other.claim.owner);
+            self.clean_up(other, context.now);
+        }
+        if grant.mode != Mode::Exclusive {
+            self.search.begin(&mut self.effects);
+        }
+        self.is_taken_over = true;
+        self.end(AcquireOutcome::Granted(grant));
+    }
+
+    /// Ends with an outcome, once the search is over.
+    fn end(&mut self, outcome: AcquireOutcome) {
+        if self.search.is_under_way() {
+            self.held_back = Some(outcome);
+        } else {
+            self.settle(outcome);
         }
     }
 
@@ -162,10 +262,27 @@ impl Call {
         let Some(acquire) = &mut self.acquire else {
             return;
         };
-        let Some(outcome) = step(acquire, &mut step!(self, context)) else {
+        let outcome = step(acquire, &mut step!(self, context));
+        let looks = match &outcome {
+            None => acquire.is_waiting(),
+            Some(AcquireOutcome::Granted(grant)) => grant.mode != Mode::Exclusive,
+            Some(AcquireOutcome::Busy(_)) => true,
+            Some(_) => false,
+        };
+        if looks {
+            self.search.begin(&mut self.effects);
+        }
+        let Some(outcome) = outcome else {
             return;
         };
         self.acquire = None;
+        if outcome == AcquireOutcome::Moved {
+            self.search.stop_looking(&mut self.effects);
+        }
+        self.end(outcome);
+    }
+
+    fn settle(&mut self, outcome: AcquireOutcome) {
         self.outcome = Some(match outcome {
             AcquireOutcome::Granted(Grant {
                 claim,
@@ -188,8 +305,7 @@ impl Call {
                 CallOutcome::NotGranted(NotGranted::TimedOut, holder)
             }
             AcquireOutcome::Cancelled => CallOutcome::NotGranted(NotGranted::Cancelled, None),
-            // Nobody was told its ticket.
-            AcquireOutcome::Moved => CallOutcome::Refused(Refused::Store(unexpected("acquire"))),
+            AcquireOutcome::Moved => CallOutcome::Refused(Refused::Repeated),
             AcquireOutcome::Refused(refused) => CallOutcome::Refused(refused),
         });
     }

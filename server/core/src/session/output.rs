@@ -348,6 +348,8 @@ pub enum Refused {
     },
     /// An operator removed the wait from the queue of this lock.
     ForcedOut(LockName),
+    /// The caller has repeated the unary call, and a later attempt has its place.
+    Repeated,
     /// The wait was part of a deadlock.
     Deadlock(Box<Deadlock>),
     /// The store failed.

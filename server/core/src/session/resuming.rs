@@ -141,7 +141,7 @@ impl Resuming {
             let op = Op::Resume(Resume {
                 from: from.clone(),
                 next: *next,
-                session: self.session,
+                session: Some(self.session),
                 client_name: step.terms.client_name.clone(),
                 ttl: step.terms.ttl,
                 count,

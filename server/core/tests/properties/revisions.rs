@@ -435,7 +435,7 @@ fn a_resume_of_the_only_hold_keeps_the_limit_in_force() {
     let resume = Resume {
         from: vec![held],
         next: owner(100),
-        session: SessionId::from_bytes([7; 16]),
+        session: Some(SessionId::from_bytes([7; 16])),
         client_name: ClientName::default(),
         ttl: FOREVER,
         count: 1,

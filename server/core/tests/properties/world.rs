@@ -306,7 +306,7 @@ impl World {
                 Op::Resume(Resume {
                     from: resumption.former().map(Owner::id).collect(),
                     next: next.id(),
-                    session: next.session(),
+                    session: Some(next.session()),
                     client_name: next.client_name(),
                     ttl: self.asked[next.0].ask.ttl,
                     count: next.count(),

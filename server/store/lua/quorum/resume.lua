@@ -3,7 +3,7 @@
 --
 -- KEYS  lock, record
 -- ARGV  its next owner id, those that it may be under, one after the other, TTL (ms; the hold's lock-delay comes on top), the
---       time to remember the token and the owner ids (ms), coordinator id, session id, client name, hold count
+--       time to remember the token and the owner ids (ms), coordinator id, session id (empty for a unary call), client name, hold count
 -- Reply DONE, token, the record | MISSING (also if there is no record of it) | TAKEN | EXPIRED (no more than the
 --       lock-delay was left, or it was held for as long as it may) | REPLACED
 

@@ -165,7 +165,7 @@ impl Line {
         *of = caller.clone();
         acquire.owner = resume.next;
         place.predecessors = place.predecessors.resumed(acquire.session, resume.session);
-        acquire.session = Some(resume.session);
+        acquire.session = resume.session;
         acquire.client_name = resume.client_name.clone();
         acquire.ttl = resume.ttl;
         acquire.wait = true;

@@ -16,7 +16,7 @@ use redis::{Cmd, ToRedisArgs, Value};
 
 use crate::measure::Script;
 use crate::redis::{
-    encode::{details, millis, release_request},
+    encode::{details, millis, release_request, session},
     ended,
     fields::{Decoded, Fields, Garbled},
     keys::{Key, Keys, LockKeys},
@@ -256,7 +256,7 @@ impl Ask {
             .arg(millis(resume.ttl))
             .arg(millis(caller.token_memory))
             .arg(caller.coordinator.as_str())
-            .arg(&resume.session.as_bytes()[..])
+            .arg(session(resume.session.as_ref()))
             .arg(resume.client_name.as_str())
             .arg(resume.count)
     }

@@ -8,7 +8,7 @@ use std::{
 
 use leasehold_core::{
     command::{Acquire, Caller, Command, End, One, Op, ReleaseRequest, Resume},
-    id::FencingToken,
+    id::{FencingToken, SessionId},
     mode::Mode,
     time::StoreTime,
 };
@@ -354,22 +354,30 @@ pub(crate) fn details(
     caller: &Caller,
     acquire: &Acquire,
 ) -> io::Result<()> {
-    let session = acquire.session.as_ref().map(|session| session.as_bytes());
-    let session = session.map_or(&[][..], |bytes| bytes);
     writer.write_all(b"c")?;
     writer.write_all(&millis(acquire.lock_delay).to_be_bytes())?;
     sized(writer, caller.coordinator.as_str())?;
-    writer.write_all(&[if session.is_empty() { 0 } else { 16 }])?;
-    writer.write_all(session)?;
+    sized_session(writer, acquire.session.as_ref())?;
     extras(writer, acquire)?;
     sized(writer, acquire.client_name.as_str())?;
     writer.write_all(acquire.value.as_bytes())
 }
 
+/// Returns the bytes of a session id, or none.
+pub(crate) fn session(session: Option<&SessionId>) -> &[u8] {
+    session.map_or(&[], |session| session.as_bytes())
+}
+
+fn sized_session(writer: &mut impl Write, of: Option<&SessionId>) -> io::Result<()> {
+    let bytes = session(of);
+    writer.write_all(&[if bytes.is_empty() { 0 } else { 16 }])?;
+    writer.write_all(bytes)
+}
+
 /// Writes the stream that resumes, in the format of `lua/resume.lua`.
 fn stream(writer: &mut impl Write, resume: &Resume) -> io::Result<()> {
     writer.write_all(&resume.count.max(1).to_be_bytes())?;
-    writer.write_all(resume.session.as_bytes())?;
+    sized_session(writer, resume.session.as_ref())?;
     writer.write_all(resume.client_name.as_str().as_bytes())
 }
 

@@ -90,6 +90,44 @@ pub(crate) async fn without_a_stream(site: &Site) {
     }
 }
 
+/// The answer to each attempt but the last was lost. After the release, the key is that of another acquire.
+pub(crate) async fn without_a_stream_and_repeated(site: &Site) {
+    let request = |wait| AcquireRequest {
+        name: "locks/repeated".to_owned(),
+        ttl: wire(TTL),
+        wait,
+        request_key: "01234567-89ab-cdef".to_owned(),
+        ..AcquireRequest::default()
+    };
+    let mut tokens = Vec::new();
+    for _ in 0..2 {
+        let mut owner_id = Vec::new();
+        for (at, wait) in [(0, None), (1, None), (1, wire(TTL)), (0, wire(TTL))] {
+            let answer = site.unary(at).acquire(request(wait)).await;
+            let answer = answer.unwrap().into_inner();
+            assert_eq!(answer.outcome(), AcquireOutcome::Granted, "{answer:?}");
+            tokens.push(answer.fencing_token);
+            owner_id = answer.owner_id;
+        }
+        // The places of the last attempts are given back in the background.
+        wait::until("one holder alone", LATE, || async {
+            let view = site.view(1, "locks/repeated").await;
+            match (view.holder_count, view.waiter_count) {
+                (1, 0) => Ok(()),
+                _ => Err(view),
+            }
+        })
+        .await;
+        let name = "locks/repeated".to_owned();
+        let release = ReleaseRequest { name, owner_id };
+        let answer = site.unary(1).release(release).await.unwrap().into_inner();
+        assert!(answer.released);
+    }
+    assert!(tokens[..4].iter().all(|token| *token == tokens[0]));
+    assert!(tokens[4] > tokens[0]);
+    assert!(tokens[4..].iter().all(|token| *token == tokens[4]));
+}
+
 pub(crate) async fn runs_out_unless_renewed(site: &Site) {
     let asked = Instant::now();
     let granted = acquire(site, 0, "locks/short", SHORT).await;

@@ -25,6 +25,7 @@ pub(crate) async fn all(site: &Site) -> usize {
         locks::is_granted_once_and_tokens_rise,
         locks::is_released_once_and_by_its_holder_alone,
         locks::without_a_stream,
+        locks::without_a_stream_and_repeated,
         locks::runs_out_unless_renewed,
         locks::is_renewed_by_heartbeats,
         locks::has_a_value,

@@ -130,7 +130,7 @@ impl<'a> Name<'a> {
                 let resume = Resume {
                     from: vec![owner],
                     next,
-                    session: SessionId::from_bytes([7; 16]),
+                    session: Some(SessionId::from_bytes([7; 16])),
                     client_name: ClientName::default(),
                     ttl: TTL,
                     count: 1,

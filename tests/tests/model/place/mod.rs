@@ -107,7 +107,7 @@ impl Places {
             Content::Resume(from) => Op::Resume(Resume {
                 from: from.iter().map(|stream| self.ticket(*stream)).collect(),
                 next: owner,
-                session: SessionId::from_bytes([0x10 + message.stream; 16]),
+                session: Some(SessionId::from_bytes([0x10 + message.stream; 16])),
                 client_name: ClientName::default(),
                 ttl: seconds(TTL),
                 count: 1,

@@ -120,7 +120,7 @@ impl Resuming {
             Content::Resume(from) => Op::Resume(Resume {
                 from: from.iter().map(|stream| self.owner(*stream)).collect(),
                 next: owner,
-                session: SessionId::from_bytes([0x10 + message.stream; 16]),
+                session: Some(SessionId::from_bytes([0x10 + message.stream; 16])),
                 client_name: ClientName::default(),
                 ttl,
                 count: 1,

@@ -22,6 +22,19 @@ fn owner(number: u8) -> OwnerId {
     OwnerId::from_bytes([number; 16])
 }
 
+fn request(mode: Mode, wait: Wait, mark: Option<Actor>) -> CallRequest {
+    CallRequest {
+        name: name(),
+        mode,
+        wait,
+        client_name: ClientName::parse("caller").unwrap(),
+        value: Value::default(),
+        ttl: TTL,
+        lock_delay: Duration::ZERO,
+        mark,
+    }
+}
+
 /// A call, a table of locks that somebody else uses too, and a clock that only the test moves.
 struct Scene {
     call: Call,
@@ -37,15 +50,7 @@ impl Scene {
     /// A call under owner id 1 that waits like this for a lock that owner id 2 holds, or that is free.
     fn new(wait: Wait, is_held: bool) -> Self {
         let now = Moment::from_micros(1_000_000);
-        let request = CallRequest {
-            name: name(),
-            mode: Mode::Exclusive,
-            wait,
-            client_name: ClientName::parse("caller").unwrap(),
-            value: Value::default(),
-            ttl: TTL,
-            lock_delay: Duration::ZERO,
-        };
+        let request = request(Mode::Exclusive, wait, None);
         let context = &mut Context {
             now,
             fresh_owner: &mut || owner(1),
@@ -126,7 +131,7 @@ impl Scene {
     }
 
     fn event(&mut self, event: RegistryEvent) {
-        self.with(|call, context| call.on_event(event, context));
+        self.with(|call, context| call.on_event(owner(1), event, context));
     }
 
     /// Returns how its owner id was registered, one after the other.
@@ -274,11 +279,8 @@ fn one_whose_place_somebody_has_resumed_fails_and_releases_nothing() {
     let mut scene = Scene::new(Wait::Forever, true);
     scene.answer();
     scene.event(RegistryEvent::Moved);
-    let failure = Refused::Store(unexpected("acquire"));
-    assert_eq!(
-        scene.call.take_outcome(),
-        Some(CallOutcome::Refused(failure))
-    );
+    let refused = CallOutcome::Refused(Refused::Repeated);
+    assert_eq!(scene.call.take_outcome(), Some(refused));
     assert_eq!(scene.waits(), Some(WaitEnd::Moved));
     assert_eq!(scene.registered(), [Interest::Waits, Interest::Forgotten]);
     assert_eq!(scene.cleaned_up(), None);
@@ -333,3 +335,5 @@ fn one_that_fails_is_released_unless_it_was_never_sent() {
         assert_eq!(scene.cleaned_up().is_some(), is_released, "{failure:?}");
     }
 }
+
+mod repeated;

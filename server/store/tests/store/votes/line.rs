@@ -55,7 +55,7 @@ fn resume(next: OwnerId) -> Resume {
     Resume {
         next,
         from: Vec::new(),
-        session: SessionId::from_bytes([1; 16]),
+        session: Some(SessionId::from_bytes([1; 16])),
         client_name: ClientName::parse("client").unwrap(),
         ttl: Duration::from_secs(1),
         count: 1,
