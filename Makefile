@@ -29,7 +29,7 @@ build: ## Build every program and every test
 test: setup build ## Run every test that proves correctness and finishes soon, against real Redis servers and processes
 	$(CARGO) test --locked --workspace --lib --bins --examples
 	$(CARGO) test --locked --workspace --doc
-	$(MAKE) --jobs=3 --output-sync=target $(addprefix suite-,$(SUITES) go python)
+	$(MAKE) --jobs=3 --output-sync=target $(addprefix suite-,$(SUITES) go python) json-access
 
 lint-python: ## Check formatting, lints and types of the Python client
 	@client/python/check lint
@@ -54,6 +54,10 @@ suite-model soak-simulation: SHOWN := --show-output
 
 suite-%:
 	RUST_TEST_THREADS=8 $(CARGO) test --locked --workspace --test $* -- $(SHOWN) --skip soak::
+
+# The table of permissions once more, with every call in JSON.
+json-access:
+	PROTOCOL=json $(CARGO) test --locked --workspace --test access -- table::
 
 # Where there is no Go, it says that it is skipped.
 suite-go:

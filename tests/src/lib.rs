@@ -31,6 +31,7 @@ pub mod collector;
 pub mod coordinator;
 mod doc;
 pub mod hosts;
+mod json;
 pub mod latency;
 pub mod load;
 pub mod masters;

@@ -34,6 +34,7 @@ pub use self::{
     observer::{RawObserver, Seen},
     resumes::{Resumed, fresh_owner_id, resume_again, resume_hold, resume_wait},
 };
+use crate::json;
 
 /// Longest time that a helper waits for an answer that should come at once.
 pub const PROMPT: Duration = Duration::from_secs(5);
@@ -61,19 +62,22 @@ pub struct Granted {
     pub good_until: Instant,
 }
 
-/// Returns a connection to a coordinator.
+/// Returns a connection to a coordinator. With `PROTOCOL=json` in the environment, calls on it go in JSON.
 ///
 /// # Panics
 ///
 /// If it can't be made within five seconds.
 pub async fn connect(endpoint: &str) -> Channel {
-    Endpoint::from_shared(endpoint.to_owned())
+    let to = Endpoint::from_shared(endpoint.to_owned())
         .expect("the endpoint is well-formed")
         .connect_timeout(PROMPT)
-        .tcp_nodelay(true)
-        .connect()
-        .await
-        .unwrap_or_else(|error| panic!("failed to connect to {endpoint}: {error}"))
+        .tcp_nodelay(true);
+    let connected = match std::env::var("PROTOCOL").as_deref() {
+        Ok("json") => json::connect(to).await,
+        Ok(other) => panic!("PROTOCOL must be json, not {other}"),
+        Err(_) => to.connect().await,
+    };
+    connected.unwrap_or_else(|error| panic!("failed to connect to {endpoint}: {error}"))
 }
 
 /// Returns a request that shows a bearer token, if there is one.
