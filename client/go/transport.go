@@ -26,6 +26,10 @@ const (
 	// those that are.
 	unread         = 64 << 10
 	unreadTogether = 1<<31 - 1
+	// unreadAnswers is the most bytes of a session's answers that may be on the way: as many as an opening with resumes takes in one
+	// message. A fixed number, because gRPC would otherwise measure the connection all the time, with a ping and a window update for
+	// every few answers.
+	unreadAnswers = longestResume
 	// alerted is how a connection fails that a server with TLS answers with an alert, which is shorter than any HTTP/2 frame.
 	alerted = "server preface: unexpected EOF"
 )
@@ -53,9 +57,11 @@ func (s *settings) connOptions(e endpoint) []grpc.DialOption {
 
 // dial makes a connection of its own to one coordinator, within the limit.
 func (s *settings) dial(ctx context.Context, to candidate, limit time.Duration) (*grpc.ClientConn, *ConnectError) {
-	options := append(s.connOptions(to.endpoint), grpc.WithKeepaliveParams(keepalive.ClientParameters{
-		Time: keepAlive, Timeout: keepAlive, PermitWithoutStream: true,
-	}))
+	options := append(s.connOptions(to.endpoint),
+		grpc.WithInitialWindowSize(unreadAnswers),
+		grpc.WithInitialConnWindowSize(unreadAnswers),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepAlive, Timeout: keepAlive, PermitWithoutStream: true}),
+	)
 	conn, err := grpc.NewClient("passthrough:///"+to.address, options...)
 	if err != nil {
 		return nil, &ConnectError{Endpoint: to.endpoint.url, Cause: err}
