@@ -35,11 +35,13 @@ type conn struct {
 func newConn(s *Session, to candidate, credentials uint64, on *grpc.ClientConn) *conn {
 	// Not the session's context: a stream that is left outlives it by the time of its goodbye.
 	ctx, cut := context.WithCancel(s.settings.credentials.authorize(context.Background()))
+	out := newOutbound()
+	context.AfterFunc(ctx, out.end)
 	return &conn{
 		session:     s,
 		candidate:   to,
 		credentials: credentials,
-		out:         newOutbound(),
+		out:         out,
 		grpc:        on,
 		ctx:         ctx,
 		cut:         cut,
@@ -89,7 +91,7 @@ func (c *conn) decide(err *ConnectError) {
 func (c *conn) send() {
 	defer c.session.goroutines.Done()
 	for {
-		request := c.out.next(c.ctx)
+		request := c.out.next()
 		if request == nil || c.stream.Send(request) != nil {
 			// The receiver learns why.
 			return

@@ -1,32 +1,40 @@
 package leasehold
 
 import (
-	"context"
+	"runtime"
 	"sync"
 
 	leaseholdv1 "leasehold.dev/go/leasehold/v1"
 )
 
-// congested is the number of requests not yet sent from which a session takes no more acquires from callers.
-const congested = 1024
+const (
+	// congested is the number of requests not yet sent from which a session takes no more acquires from callers.
+	congested = 1024
+	// alone is the number of requests sent at once after one for which gathering brought no company.
+	alone = 64
+)
 
 // outbound is the queue of requests for one stream, which one goroutine sends. Heartbeats overtake the others.
 type outbound struct {
-	// wake has room for one signal that there is something to send.
-	wake chan struct{}
-
-	mu    sync.Mutex
-	queue []*leaseholdv1.SessionRequest
+	mu sync.Mutex
+	// changed is signalled when there is something to send, or when nothing more is to be sent.
+	changed  *sync.Cond
+	hasEnded bool
+	queue    []*leaseholdv1.SessionRequest
 	// first is the index of the first request in queue that is not sent.
 	first int
 	// heartbeat is the newest one that is not sent: an older one is worth nothing beside it.
 	heartbeat *leaseholdv1.SessionRequest
+	// atOnce is the number of requests to send without gathering others first.
+	atOnce int
 	// room is closed when there is room again; nil if nobody waits for it.
 	room chan struct{}
 }
 
 func newOutbound() *outbound {
-	return &outbound{wake: make(chan struct{}, 1)}
+	o := &outbound{}
+	o.changed = sync.NewCond(&o.mu)
+	return o
 }
 
 func (o *outbound) push(request *leaseholdv1.SessionRequest) {
@@ -37,16 +45,19 @@ func (o *outbound) push(request *leaseholdv1.SessionRequest) {
 		o.queue = append(o.queue, request)
 	}
 	o.mu.Unlock()
-	select {
-	case o.wake <- struct{}{}:
-	default:
-	}
+	o.changed.Signal()
 }
 
-// pop returns the next request; nil if there is none.
-func (o *outbound) pop() *leaseholdv1.SessionRequest {
+// end lets next return nil from now on.
+func (o *outbound) end() {
 	o.mu.Lock()
-	defer o.mu.Unlock()
+	o.hasEnded = true
+	o.mu.Unlock()
+	o.changed.Signal()
+}
+
+// pop returns the next request; nil if there is none. The mutex is taken.
+func (o *outbound) pop() *leaseholdv1.SessionRequest {
 	if next := o.heartbeat; next != nil {
 		o.heartbeat = nil
 		return next
@@ -80,16 +91,36 @@ func (o *outbound) full() <-chan struct{} {
 	return o.room
 }
 
-// next waits for the next request; nil if the context ends first.
-func (o *outbound) next(ctx context.Context) *leaseholdv1.SessionRequest {
-	for {
+// next waits for the next request; nil after the end.
+func (o *outbound) next() *leaseholdv1.SessionRequest {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for !o.hasEnded {
 		if next := o.pop(); next != nil {
 			return next
 		}
-		select {
-		case <-o.wake:
-		case <-ctx.Done():
-			return nil
-		}
+		o.changed.Wait()
+		o.gather()
+	}
+	return nil
+}
+
+// gather lets goroutines that are about to push a request do so, since what is sent together costs less. On a machine without an idle
+// processor that takes a while: a request that would be alone all the same, like those of a single goroutine, must not wait. The mutex
+// is taken.
+func (o *outbound) gather() {
+	if o.heartbeat != nil {
+		return
+	}
+	if o.atOnce > 0 {
+		o.atOnce--
+		return
+	}
+	before := len(o.queue)
+	o.mu.Unlock()
+	runtime.Gosched()
+	o.mu.Lock()
+	if len(o.queue) == before {
+		o.atOnce = alone
 	}
 }

@@ -82,6 +82,56 @@ func TestHeartbeatsOvertakeWhatIsNotSentYet(t *testing.T) {
 	}
 }
 
+func TestASendersWaitEndsWithItsStream(t *testing.T) {
+	o := newOutbound()
+	sent := make(chan *leaseholdv1.SessionRequest)
+	go func() {
+		for next := o.next(); next != nil; next = o.next() {
+			sent <- next
+		}
+		close(sent)
+	}()
+	request := openRig(t).m.stream.close()
+	o.push(request)
+	if next := <-sent; next != request {
+		t.Errorf("got %v, want what was pushed", next)
+	}
+	o.end()
+	if next, isOpen := <-sent; isOpen {
+		t.Errorf("got %v after the end", next)
+	}
+}
+
+func TestRequestsAreGatheredAsLongAsThatBringsCompany(t *testing.T) {
+	o := newOutbound()
+	gather := func() (atOnce int) {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.gather()
+		return o.atOnce
+	}
+	request := openRig(t).m.stream.close()
+	for tries := 0; ; tries++ {
+		go o.push(request)
+		if gather() == 0 {
+			break
+		}
+		// It was pushed before.
+		if o.atOnce = 0; tries == 1_000 {
+			t.Fatal("a request that was about to be pushed was not waited for")
+		}
+	}
+	for before := alone + 1; before > 0; before-- {
+		if atOnce := gather(); atOnce != before-1 {
+			t.Fatalf("%d requests are to be sent at once, want %d", atOnce, before-1)
+		}
+	}
+	o.push(openRig(t).m.stream.heartbeat(at(1), time.Second))
+	if atOnce := gather(); atOnce != 0 {
+		t.Error("a heartbeat waited for company")
+	}
+}
+
 func TestPausesGrowWithinTheirBoundsAndStartAnewAfterWhatLived(t *testing.T) {
 	p := newPauses(50*time.Millisecond, 2*time.Second)
 	for i := range 20 {
