@@ -84,7 +84,7 @@ func (e Election) Campaign(ctx context.Context) (*Term, error) {
 	spec := e.request.spec
 	// Of its own, since a candidate that lost its term may campaign while its former hold is still there, closed for a lock-delay.
 	spec.actor = NewActor().number
-	holds, err := session.acquire(ctx, &spec)
+	holds, err := session.acquire(ctx, spec)
 	if err != nil {
 		candidacy.end()
 		return nil, err

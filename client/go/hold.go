@@ -13,17 +13,6 @@ import (
 type held struct {
 	session *Session
 	granted granted
-	once    *releaseOnce
-}
-
-// releaseOnce releases a hold once, whoever asks for it, and keeps the result.
-type releaseOnce struct {
-	sync.Once
-	err error
-}
-
-func newHeld(session *Session, granted granted) held {
-	return held{session: session, granted: granted, once: &releaseOnce{}}
 }
 
 // Name returns the lock's name.
@@ -168,10 +157,11 @@ func (h held) AwaitReleaseRequest(ctx context.Context) (ReleaseRequest, bool) {
 
 // release gives the lock back. The context is only asked for the trace.
 func (h held) release(ctx context.Context) error {
-	h.once.Do(func() {
-		h.once.err = h.session.release(h.session.settings.traceparent(ctx), h.granted)
+	l := h.granted.lease
+	l.releasing.Do(func() {
+		l.releaseErr = h.session.release(h.session.settings.traceparent(ctx), h.granted)
 	})
-	return h.once.err
+	return l.releaseErr
 }
 
 // settled waits while the lock is suspended. Returns a LostError if it is lost then.
@@ -196,7 +186,7 @@ type Hold struct {
 }
 
 func newHold(session *Session, granted granted) *Hold {
-	return &Hold{newHeld(session, granted)}
+	return &Hold{held{session: session, granted: granted}}
 }
 
 // Count returns how many times its actor held the lock when this hold was granted, this one included: 1 except for reentrant grants.

@@ -66,6 +66,10 @@ type lease struct {
 	// watchers are called once, when it ends.
 	watchers map[int]func(State)
 	lastKey  int
+
+	// releasing releases it once, whoever asks for it; releaseErr is the result.
+	releasing  sync.Once
+	releaseErr error
 }
 
 // newLease returns a hold that lasts until the deadline unless it is extended, and never longer than endsAt.

@@ -62,10 +62,10 @@ type output struct {
 	kind    outputKind
 	stream  uint64
 	request *leaseholdv1.SessionRequest
-	acquire *acquireCall
+	acquire acquireCall
 	granted []granted
 	err     *AcquireError
-	hold    *holdCall
+	hold    holdCall
 	result  holdResult
 	info    SessionInfo
 	until   moment
@@ -87,10 +87,8 @@ type acquireResult struct {
 	err     *AcquireError
 }
 
-// acquireCall is a caller that waits for a lock. The machine only passes it on.
-type acquireCall struct {
-	done chan acquireResult
-}
+// acquireCall is a caller that waits for a lock, and has room for the answer. The machine only passes it on.
+type acquireCall chan acquireResult
 
 // machine is the state machine of a session over all the streams that it has in its life. It is pure: no I/O, no goroutine, no clock.
 // Time is passed in, and outputs is what is to be done.

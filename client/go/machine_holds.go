@@ -20,6 +20,7 @@ type owned struct {
 
 // guarded is one grant of a hold, with its lease.
 type guarded struct {
+	key       uint64
 	lease     *lease
 	lockDelay time.Duration
 	// releaseAt is set once the deadline has passed, while as far as the session knows the coordinator still has the hold. It is given
@@ -30,8 +31,20 @@ type guarded struct {
 // hold is a coordinator's hold for this session, under one owner id.
 type hold struct {
 	owned owned
-	// guards are its grants, by their keys; never none.
-	guards map[uint64]*guarded
+	// ids are those of owned.
+	ids ids
+	// guards are its grants, in the order of their keys; never none.
+	guards []guarded
+}
+
+// guard returns the grant with this key; nil if the hold does not have it.
+func (h *hold) guard(key uint64) *guarded {
+	for i := range h.guards {
+		if h.guards[i].key == key {
+			return &h.guards[i]
+		}
+	}
+	return nil
 }
 
 // keyed is what the session knows of one grant: the number of its hold, or why the coordinator does not have it any more.
@@ -73,16 +86,16 @@ func (h *holds) insert(granted *lease, id []byte, lockDelay time.Duration, deadl
 	key = h.lastKey
 	h.checkAt = min(h.checkAt, deadline)
 	number, isKnown := h.byOwner[ownerID(id)]
+	held := h.held[number]
 	if !isKnown {
 		// Keys are never used again, so that the first one can number the hold too.
 		number = key
-		h.byOwner[ownerID(id)] = number
-		h.held[number] = &hold{
-			owned:  owned{name: granted.name, ids: newIDs(id), number: number},
-			guards: make(map[uint64]*guarded, 1),
-		}
+		held = &hold{ids: ids{confirmed: ownerID(id)}}
+		held.owned = owned{name: granted.name, ids: &held.ids, number: number}
+		h.held[number] = held
+		h.byOwner[held.ids.confirmed] = number
 	}
-	h.held[number].guards[key] = &guarded{lease: granted, lockDelay: lockDelay, releaseAt: clock.Never}
+	held.guards = append(held.guards, guarded{key: key, lease: granted, lockDelay: lockDelay, releaseAt: clock.Never})
 	h.byKey[key] = keyed{number: number}
 	return key
 }
@@ -111,10 +124,14 @@ func (h *holds) owned(key uint64, now moment) (found owned, reason LostReason, i
 		return owned{}, known.reason, false
 	}
 	held := h.held[known.number]
-	if held == nil || held.guards[key] == nil {
+	if held == nil {
 		return owned{}, LostUnknown, false
 	}
-	if reason, hasEnded := held.guards[key].lease.endReason(now); hasEnded {
+	guard := held.guard(key)
+	if guard == nil {
+		return owned{}, LostUnknown, false
+	}
+	if reason, hasEnded := guard.lease.endReason(now); hasEnded {
 		return owned{}, reason, false
 	}
 	return held.owned, 0, true
@@ -146,13 +163,13 @@ func (h *holds) forget(number uint64, now moment, reason LostReason) {
 	}
 	delete(h.held, number)
 	delete(h.byOwner, held.owned.ids.confirmed)
-	for key, guard := range held.guards {
+	for _, guard := range held.guards {
 		first, didEnd := guard.lease.end(now, reason)
 		if didEnd || first == lostReleased {
 			first = reason
 		}
 		// One that had reported another end before keeps that.
-		h.byKey[key] = keyed{isLost: true, reason: first}
+		h.byKey[guard.key] = keyed{isLost: true, reason: first}
 	}
 }
 
@@ -184,7 +201,8 @@ func (h *holds) expire(now moment) (over []owned) {
 	h.checkAt = clock.Never
 	var keys []uint64
 	for _, held := range h.held {
-		for key, guard := range held.guards {
+		for i := range held.guards {
+			guard := &held.guards[i]
 			next := guard.releaseAt
 			if next == clock.Never {
 				deadline, isAlive := guard.lease.alive(now)
@@ -201,7 +219,7 @@ func (h *holds) expire(now moment) (over []owned) {
 			if now < next {
 				h.checkAt = min(h.checkAt, next)
 			} else {
-				keys = append(keys, key)
+				keys = append(keys, guard.key)
 			}
 		}
 	}
@@ -209,7 +227,7 @@ func (h *holds) expire(now moment) (over []owned) {
 	for _, key := range keys {
 		number := h.byKey[key].number
 		reason := LostExpired
-		if guard := h.held[number].guards[key]; guard != nil {
+		if guard := h.held[number].guard(key); guard != nil {
 			reason, _ = guard.lease.endReason(now)
 		}
 		h.byKey[key] = keyed{isLost: true, reason: reason}
@@ -276,8 +294,7 @@ func (h *holds) attemptDropped(now moment, grace time.Duration) {
 func (h *holds) resumable(now moment, f func(*hold, *leaseholdv1.ResumedHold)) {
 	for _, number := range inOrder(h.held) {
 		held := h.held[number]
-		for _, key := range inOrder(held.guards) {
-			guard := held.guards[key]
+		for _, guard := range held.guards {
 			if _, isAlive := guard.lease.alive(now); isAlive {
 				f(held, &leaseholdv1.ResumedHold{
 					FencingToken: guard.lease.token,
@@ -330,7 +347,7 @@ func (h *holds) unlink(number, key uint64) (released owned, isThere bool) {
 	if held == nil {
 		return owned{}, false
 	}
-	delete(held.guards, key)
+	held.guards = slices.DeleteFunc(held.guards, func(guard guarded) bool { return guard.key == key })
 	if len(held.guards) > 0 {
 		released = held.owned
 		released.ids = held.owned.ids.clone()

@@ -99,15 +99,13 @@ type holdResult struct {
 	failure *Failure
 }
 
-// holdCall is a caller that waits for the answer to a request about a hold. The machine only passes it on.
-type holdCall struct {
-	done chan holdResult
-}
+// holdCall is a caller that waits for the answer to a request about a hold, and has room for it. The machine only passes it on.
+type holdCall chan holdResult
 
 // waitingReply is a caller and the time for which it waits.
 type waitingReply struct {
 	due  moment
-	call *holdCall
+	call holdCall
 }
 
 // replies are the callers that wait. They are numbered in the order in which they asked, and so in that in which their time is over.
@@ -118,7 +116,7 @@ type replies struct {
 }
 
 // add notes a caller, and returns its number; 0 for no caller.
-func (r *replies) add(now moment, call *holdCall) uint64 {
+func (r *replies) add(now moment, call holdCall) uint64 {
 	if call == nil {
 		return 0
 	}
@@ -138,14 +136,14 @@ func (r *replies) firstDue() moment {
 }
 
 // take removes a caller; nil if it does not wait any more.
-func (r *replies) take(number uint64) *holdCall {
+func (r *replies) take(number uint64) holdCall {
 	call := r.waiting[number].call
 	delete(r.waiting, number)
 	return call
 }
 
 // takeDue removes the first caller that has waited for too long; nil if none has.
-func (r *replies) takeDue(now moment) *holdCall {
+func (r *replies) takeDue(now moment) holdCall {
 	if now < r.firstDue() || r.oldest > r.last {
 		return nil
 	}

@@ -8,7 +8,7 @@ import leaseholdv1 "leasehold.dev/go/leasehold/v1"
 // fail. So what is repeated is the last release of a hold, done already or not, and takes nothing from anybody.
 
 // release handles the release of a grant: once for each grant, even a lost one.
-func (m *machine) release(now moment, key uint64, trace string, call *holdCall) {
+func (m *machine) release(now moment, key uint64, trace string, call holdCall) {
 	m.expire(now)
 	reply := m.replies.add(now, call)
 	what, reason, isThere := m.holds.remove(key)
@@ -121,7 +121,7 @@ func (m *machine) leaveIfDrained(now moment) {
 }
 
 // change handles the request of a holder to change its hold.
-func (m *machine) change(now moment, asked *change, call *holdCall) {
+func (m *machine) change(now moment, asked *change, call holdCall) {
 	m.expire(now)
 	asked.reply = m.replies.add(now, call)
 	m.sendChange(now, asked)

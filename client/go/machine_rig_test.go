@@ -138,8 +138,8 @@ func (r *rig) messageOn(now int64, stream, id uint64, response any) string {
 	return r.seen()
 }
 
-func exclusiveSpec(locks ...int) *acquireSpec {
-	spec := &acquireSpec{several: len(locks) > 1}
+func exclusiveSpec(locks ...int) acquireSpec {
+	spec := acquireSpec{several: len(locks) > 1}
 	for _, lock := range locks {
 		spec.locks = append(spec.locks, Exclusive(fmt.Sprintf("lock%d", lock)))
 	}
@@ -155,8 +155,8 @@ func (r *rig) acquire(now int64, id int, wait int64) string {
 	return r.ask(now, id, spec)
 }
 
-func (r *rig) ask(now int64, id int, spec *acquireSpec) string {
-	call := &acquireCall{}
+func (r *rig) ask(now int64, id int, spec acquireSpec) string {
+	call := make(acquireCall)
 	r.names[call] = id
 	r.m.acquire(at(now), uint64(id), spec, call)
 	return r.seen()
@@ -189,11 +189,11 @@ func (r *rig) release(now int64, index, reply int) string {
 	return r.seen()
 }
 
-func (r *rig) caller(reply int) *holdCall {
+func (r *rig) caller(reply int) holdCall {
 	if reply == 0 {
 		return nil
 	}
-	call := &holdCall{}
+	call := make(holdCall)
 	r.names[call] = reply
 	return call
 }

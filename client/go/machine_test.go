@@ -847,7 +847,7 @@ func TestAResumeOfMoreThanAMiBGoesInParts(t *testing.T) {
 	r := openRig(t)
 	const count = 9_000
 	for i := range count {
-		spec := &acquireSpec{locks: []LockSpec{Exclusive(fmt.Sprintf("%0500d", i))}}
+		spec := acquireSpec{locks: []LockSpec{Exclusive(fmt.Sprintf("%0500d", i))}}
 		r.ask(0, i+1, spec)
 		owner := fmt.Sprintf("owner%011d", i)
 		lock := &leaseholdv1.GrantedLock{Name: spec.label(), OwnerId: []byte(owner), FencingToken: 7, HoldCount: 1}
@@ -878,7 +878,7 @@ func (m *machine) ended(r *rig) {
 }
 
 // TestRandomInputs feeds the machine with whatever may come, and checks what must hold whatever comes: no request id is used twice, every
-// caller is answered exactly once, and nothing is held when the session has ended.
+// caller is answered exactly once and none waits for an answer when the session has ended, and nothing is held then.
 func TestRandomInputs(t *testing.T) {
 	for seed := range uint64(300) {
 		random := rand.New(rand.NewPCG(seed, 1))
@@ -889,6 +889,9 @@ func TestRandomInputs(t *testing.T) {
 		note := func(seen string) {
 			for word := range strings.SplitSeq(seen, "; ") {
 				fields := strings.Fields(word)
+				if word == "ended" && len(r.m.replies.waiting) > 0 {
+					t.Fatalf("seed %d: the session has ended, and %d callers wait for answers", seed, len(r.m.replies.waiting))
+				}
 				if len(fields) > 1 && (fields[0] == "acquired" || fields[0] == "failed" || fields[0] == "done") {
 					answers[fields[1]]++
 					if answers[fields[1]] > 1 {
@@ -901,7 +904,7 @@ func TestRandomInputs(t *testing.T) {
 			now += int64(random.IntN(800))
 			id := uint64(random.IntN(30))
 			stream := r.stream - uint64(random.IntN(2))
-			switch random.IntN(16) {
+			switch random.IntN(17) {
 			case 0, 1:
 				if r.m.wantsConnection() {
 					note(r.connect(now))
@@ -943,12 +946,24 @@ func TestRandomInputs(t *testing.T) {
 				note(r.messageOn(now, stream, id, failsWith(codes.Unavailable, "STORE_UNAVAILABLE")))
 			case 15:
 				note(r.messageOn(now, stream, 0, loses(byte(random.IntN(200)), leaseholdv1.LostReason_LOST_REASON_TAKEN)))
+			case 16:
+				if len(r.leases) > 0 {
+					asked++
+					index := random.IntN(len(r.leases))
+					note(r.change(now, index, changeDowngrade, asked))
+				}
 			}
 			note(r.tick(now))
 		}
 		r.m.close(at(now))
 		note(r.seen())
-		note(r.tick(now + 60_000))
+		note(r.tick(now + closeTimeout.Milliseconds()))
+		// From then on nobody ticks it.
+		for index := range r.leases {
+			asked += 2
+			note(r.change(now, index, changeDowngrade, asked-1))
+			note(r.release(now, index, asked))
+		}
 		for i := 1; i <= asked; i++ {
 			if answers[fmt.Sprint(i)] != 1 {
 				t.Fatalf("seed %d: caller %d was answered %d times", seed, i, answers[fmt.Sprint(i)])

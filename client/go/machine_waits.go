@@ -14,8 +14,8 @@ const answerGrace = 2 * time.Second
 
 // waiting is an acquire that has not been answered.
 type waiting struct {
-	call *acquireCall
-	spec *acquireSpec
+	call acquireCall
+	spec acquireSpec
 	// deadline is the end of its wait; Never without a bound.
 	deadline moment
 	// sentAs is its request on the present stream; 0 if it is not there.
@@ -48,7 +48,7 @@ func (w *waiting) endsAt() moment {
 }
 
 // acquire begins an acquire. The id is the caller's, and rises with every acquire of this session.
-func (m *machine) acquire(now moment, id uint64, spec *acquireSpec, call *acquireCall) {
+func (m *machine) acquire(now moment, id uint64, spec acquireSpec, call acquireCall) {
 	m.expire(now)
 	asked := &waiting{call: call, spec: spec, deadline: clock.Never}
 	if spec.waits && spec.wait > 0 {

@@ -48,7 +48,7 @@ func (r request) acquire(ctx context.Context, spec acquireSpec) (Holds, error) {
 	if err != nil {
 		return nil, &AcquireError{Name: spec.label(), Kind: ErrClosed, Cause: err}
 	}
-	return session.acquire(ctx, &spec)
+	return session.acquire(ctx, spec)
 }
 
 func (r request) try(ctx context.Context) (Holds, error) {

@@ -158,7 +158,7 @@ func (s *Session) Close() {
 }
 
 // acquire acquires locks, and returns one hold for each in the order of the request.
-func (s *Session) acquire(ctx context.Context, spec *acquireSpec) (Holds, error) {
+func (s *Session) acquire(ctx context.Context, spec acquireSpec) (Holds, error) {
 	for _, lock := range spec.locks {
 		// The coordinator would take 0 for the default.
 		if field := lock.zero(); field != "" {
@@ -166,12 +166,11 @@ func (s *Session) acquire(ctx context.Context, spec *acquireSpec) (Holds, error)
 			return nil, &AcquireError{Name: spec.label(), Kind: ErrInvalid, Cause: failure}
 		}
 	}
-	if err := s.waitForRoom(ctx); err != nil {
+	spec.trace = s.settings.traceparent(ctx)
+	call := make(acquireCall, 1)
+	if err := s.lockWithRoom(ctx); err != nil {
 		return nil, &AcquireError{Name: spec.label(), Kind: err, Cause: context.Cause(ctx)}
 	}
-	spec.trace = s.settings.traceparent(ctx)
-	call := &acquireCall{done: make(chan acquireResult, 1)}
-	s.mu.Lock()
 	now := clock.Now()
 	s.lastAcquire++
 	id := s.lastAcquire
@@ -179,7 +178,7 @@ func (s *Session) acquire(ctx context.Context, spec *acquireSpec) (Holds, error)
 	s.carryOut(now)
 	s.mu.Unlock()
 	select {
-	case result := <-call.done:
+	case result := <-call:
 		if result.err != nil {
 			return nil, result.err
 		}
@@ -194,15 +193,14 @@ func (s *Session) acquire(ctx context.Context, spec *acquireSpec) (Holds, error)
 	}
 }
 
-// waitForRoom waits while too many requests have not been sent.
-func (s *Session) waitForRoom(ctx context.Context) error {
+// lockWithRoom takes the mutex when no more requests are unsent than there may be; not if it returns an error.
+func (s *Session) lockWithRoom(ctx context.Context) error {
 	for {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		s.mu.Lock()
 		current := s.current
-		s.mu.Unlock()
 		if current == nil {
 			return nil
 		}
@@ -210,23 +208,23 @@ func (s *Session) waitForRoom(ctx context.Context) error {
 		if room == nil {
 			return nil
 		}
+		s.mu.Unlock()
 		select {
 		case <-room:
 		case <-current.ctx.Done():
-			return nil
 		case <-ctx.Done():
 		}
 	}
 }
 
 // abandon cancels an acquire whose caller waits no longer, and gives back what it was granted meanwhile.
-func (s *Session) abandon(id uint64, call *acquireCall) {
+func (s *Session) abandon(id uint64, call acquireCall) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := clock.Now()
 	s.machine.cancel(now, id)
 	select {
-	case result := <-call.done:
+	case result := <-call:
 		for _, granted := range result.granted {
 			granted.lease.end(now, lostReleased)
 			s.machine.release(now, granted.key, "", nil)
@@ -239,7 +237,7 @@ func (s *Session) abandon(id uint64, call *acquireCall) {
 
 // release gives one grant back, and waits for the answer.
 func (s *Session) release(trace string, what granted) error {
-	call := &holdCall{done: make(chan holdResult, 1)}
+	call := make(holdCall, 1)
 	s.mu.Lock()
 	now := clock.Now()
 	// It ends here first: this process must not believe in the hold once the coordinator could hand it on.
@@ -254,40 +252,24 @@ func (s *Session) release(trace string, what granted) error {
 	if !didEnd {
 		return &LostError{Name: what.lease.name, Token: what.lease.token, Reason: reason}
 	}
-	return holdError(what.lease, s.result(context.Background(), call))
-}
-
-// result waits for the answer to a request about a hold. The machine gives one within ten seconds.
-func (s *Session) result(ctx context.Context, call *holdCall) holdResult {
-	select {
-	case result := <-call.done:
-		return result
-	case <-ctx.Done():
-	case <-s.ended:
-	}
-	select {
-	case result := <-call.done:
-		return result
-	default:
-		return holdResult{outcome: holdUnconfirmed}
-	}
+	return holdError(what.lease, <-call)
 }
 
 // change changes a hold, and waits for the answer or the end of the context.
 func (s *Session) change(ctx context.Context, of granted, asked *change) error {
-	call := &holdCall{done: make(chan holdResult, 1)}
+	call := make(holdCall, 1)
 	asked.key, asked.trace = of.key, s.settings.traceparent(ctx)
 	s.mu.Lock()
 	now := clock.Now()
 	s.machine.change(now, asked, call)
 	s.carryOut(now)
 	s.mu.Unlock()
-	err := holdError(of.lease, s.result(ctx, call))
-	var unconfirmed *HoldError
-	if errors.As(err, &unconfirmed) && unconfirmed.Kind == ErrUnconfirmed {
-		unconfirmed.Cause = context.Cause(ctx)
+	select {
+	case result := <-call:
+		return holdError(of.lease, result)
+	case <-ctx.Done():
+		return &HoldError{Name: of.lease.name, Kind: ErrUnconfirmed, Cause: context.Cause(ctx)}
 	}
-	return err
 }
 
 // holdError returns the error of a request about a hold.
@@ -410,9 +392,9 @@ func (s *Session) carryOut(now moment) {
 				c.out.push(o.request)
 			}
 		case outAcquired:
-			o.acquire.done <- acquireResult{o.granted, o.err}
+			o.acquire <- acquireResult{o.granted, o.err}
 		case outHoldDone:
-			o.hold.done <- o.result
+			o.hold <- o.result
 		case outOpened:
 			s.openedOn(now, o.info)
 		case outDraining:

@@ -32,7 +32,7 @@ func TestAGrantThatComesJustWhenItsCallerGivesUpIsGivenBack(t *testing.T) {
 	// The machine's times are those of the clock here: the open was sent just now.
 	r.m.stream.heartbeats = openingHeartbeats(now)
 	r.m.stream.opened.silentFrom, r.m.stream.opened.nextHeartbeat = now, now.After(time.Minute)
-	call := &acquireCall{done: make(chan acquireResult, 1)}
+	call := make(acquireCall, 1)
 	r.m.acquire(now, 1, exclusiveSpec(1), call)
 	r.want(r.seen(), "acquire 2 lock1")
 	r.m.granted(now, 2, grants(0, grantedLock(1, 1, 1)))
