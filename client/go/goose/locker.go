@@ -17,7 +17,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"runtime"
 	"sync"
 	"time"
 
@@ -93,15 +92,13 @@ func (l *SessionLocker) SessionLock(ctx context.Context, conn *sql.Conn) error {
 	untilLoss, forget := hold.Context(context.Background())
 	context.AfterFunc(untilLoss, func() {
 		if errors.Is(context.Cause(untilLoss), leasehold.ErrLost) {
-			// It begins nothing more from then on, but Close waits for what is under way. Whoever hears of the loss by a context
-			// finds it so.
-			closing := make(chan struct{})
-			go func() {
-				close(closing)
-				conn.Close()
-			}()
+			// Once Close has begun, the connection begins nothing more, but Close waits for what is under way. Of two calls,
+			// the later one returns at once: whoever hears of the loss by a context finds the connection closing.
+			closing := make(chan error, 2)
+			for range 2 {
+				go func() { closing <- conn.Close() }()
+			}
 			<-closing
-			runtime.Gosched()
 			l.lost()
 		}
 		forget()
