@@ -67,7 +67,7 @@ type output struct {
 	err     *AcquireError
 	hold    holdCall
 	result  holdResult
-	info    SessionInfo
+	info    *SessionInfo
 	until   moment
 	// connect is the error of a stream that is given up before it opened; nil for one that was open.
 	connect *ConnectError
@@ -91,7 +91,8 @@ type acquireResult struct {
 type acquireCall chan acquireResult
 
 // machine is the state machine of a session over all the streams that it has in its life. It is pure: no I/O, no goroutine, no clock.
-// Time is passed in, and outputs is what is to be done.
+// Time is passed in, and outputs is what is to be done. Acquires and releases may come with a time that is a little earlier than that of
+// the input before.
 //
 // There are at most two streams. stream has the session open on it. next is to have it next: it is there while there is no stream, or
 // while that one is to be left (draining, silent, outdated), and from its connection on. Of what is held or waited for:

@@ -161,7 +161,7 @@ func (m *machine) openedOn(now moment, answer *leaseholdv1.SessionOpened) {
 	}
 	m.resumeUntil, m.stoppedUntil = never, never
 	m.unreachable = nil
-	m.put(output{kind: outOpened, stream: next.number, info: info})
+	m.put(output{kind: outOpened, stream: next.number, info: &info})
 	m.settleUnsent(outcomes, former != nil)
 	m.sendUnsent(now)
 	m.wakeForWaits()

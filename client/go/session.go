@@ -168,10 +168,10 @@ func (s *Session) acquire(ctx context.Context, spec acquireSpec) (Holds, error) 
 	}
 	spec.trace = s.settings.traceparent(ctx)
 	call := make(acquireCall, 1)
-	if err := s.lockWithRoom(ctx); err != nil {
+	now, err := s.lockWithRoom(ctx)
+	if err != nil {
 		return nil, &AcquireError{Name: spec.label(), Kind: err, Cause: context.Cause(ctx)}
 	}
-	now := clock.Now()
 	s.lastAcquire++
 	id := s.lastAcquire
 	s.machine.acquire(now, id, spec, call)
@@ -193,20 +193,22 @@ func (s *Session) acquire(ctx context.Context, spec acquireSpec) (Holds, error) 
 	}
 }
 
-// lockWithRoom takes the mutex when no more requests are unsent than there may be; not if it returns an error.
-func (s *Session) lockWithRoom(ctx context.Context) error {
+// lockWithRoom takes the mutex when no more requests are unsent than there may be; not if it returns an error. Returns the time at which
+// it began to wait for the mutex: the clock takes a system call, for which nobody else should have to wait.
+func (s *Session) lockWithRoom(ctx context.Context) (now moment, err error) {
 	for {
 		if err := ctx.Err(); err != nil {
-			return err
+			return 0, err
 		}
+		now := clock.Now()
 		s.mu.Lock()
 		current := s.current
 		if current == nil {
-			return nil
+			return now, nil
 		}
 		room := current.out.full()
 		if room == nil {
-			return nil
+			return now, nil
 		}
 		s.mu.Unlock()
 		select {
@@ -238,8 +240,8 @@ func (s *Session) abandon(id uint64, call acquireCall) {
 // release gives one grant back, and waits for the answer.
 func (s *Session) release(trace string, what granted) error {
 	call := make(holdCall, 1)
-	s.mu.Lock()
 	now := clock.Now()
+	s.mu.Lock()
 	// It ends here first: this process must not believe in the hold once the coordinator could hand it on.
 	reason, didEnd := what.lease.end(now, lostReleased)
 	if !didEnd {
@@ -386,7 +388,7 @@ func (s *Session) ring() {
 // carryOut does what the machine asks for. Every input ends with this. The mutex is taken.
 func (s *Session) carryOut(now moment) {
 	for i := 0; i < len(s.machine.outputs); i++ {
-		switch o := s.machine.outputs[i]; o.kind {
+		switch o := &s.machine.outputs[i]; o.kind {
 		case outSend:
 			if c := s.connOf(o.stream); c != nil {
 				c.out.push(o.request)
@@ -437,7 +439,7 @@ func (s *Session) connOf(stream uint64) *conn {
 }
 
 // openedOn makes the next connection the current one.
-func (s *Session) openedOn(now moment, info SessionInfo) {
+func (s *Session) openedOn(now moment, info *SessionInfo) {
 	s.settings.log.Debug("session opened", "session", info.SessionID, "coordinator", info.Coordinator)
 	if s.current != nil {
 		s.current.leave()
@@ -447,7 +449,7 @@ func (s *Session) openedOn(now moment, info SessionInfo) {
 	s.cutOverdue()
 	s.pause = 0
 	s.pauses.opened(now)
-	s.info, s.drains = &info, never
+	s.info, s.drains = info, never
 	s.mustOpen = false
 	select {
 	case <-s.opened:
