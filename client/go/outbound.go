@@ -10,8 +10,8 @@ import (
 const (
 	// congested is the number of requests not yet sent from which a session takes no more acquires from callers.
 	congested = 1024
-	// alone is the number of requests sent at once after one for which gathering brought no company.
-	alone = 64
+	// mostAtOnce is the most requests sent at once after gathering brought no company several times in a row.
+	mostAtOnce = 63
 )
 
 // outbound is the queue of requests for one stream, which one goroutine sends. Heartbeats overtake the others.
@@ -25,8 +25,8 @@ type outbound struct {
 	first int
 	// heartbeat is the newest one that is not sent: an older one is worth nothing beside it.
 	heartbeat *leaseholdv1.SessionRequest
-	// atOnce is the number of requests to send without gathering others first.
-	atOnce int
+	// atOnce is the number of requests to send without gathering others first; wasAtOnce is what it was set to last.
+	atOnce, wasAtOnce int
 	// room is closed when there is room again; nil if nobody waits for it.
 	room chan struct{}
 }
@@ -121,6 +121,9 @@ func (o *outbound) gather() {
 	runtime.Gosched()
 	o.mu.Lock()
 	if len(o.queue) == before {
-		o.atOnce = alone
+		o.wasAtOnce = min(2*o.wasAtOnce+1, mostAtOnce)
+	} else {
+		o.wasAtOnce = 0
 	}
+	o.atOnce = o.wasAtOnce
 }

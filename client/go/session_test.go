@@ -121,9 +121,16 @@ func TestRequestsAreGatheredAsLongAsThatBringsCompany(t *testing.T) {
 			t.Fatal("a request that was about to be pushed was not waited for")
 		}
 	}
-	for before := alone + 1; before > 0; before-- {
-		if atOnce := gather(); atOnce != before-1 {
-			t.Fatalf("%d requests are to be sent at once, want %d", atOnce, before-1)
+	for _, want := range []int{1, 3, 7, 15, 31, mostAtOnce, mostAtOnce} {
+		for atOnce := gather(); atOnce > 0; atOnce-- {
+			if atOnce != want {
+				t.Fatalf("%d requests are to be sent at once, want %d", atOnce, want)
+			}
+			want--
+			gather()
+		}
+		if want != 0 {
+			t.Fatalf("%d requests more should have been sent at once", want)
 		}
 	}
 	o.push(openRig(t).m.stream.heartbeat(at(1), time.Second))
