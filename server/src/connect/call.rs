@@ -72,7 +72,7 @@ impl Rejection {
         }
     }
 
-    fn with(mut self, name: HeaderName, value: &'static str) -> Self {
+    pub(super) fn with(mut self, name: HeaderName, value: &'static str) -> Self {
         self.header = Some((name, HeaderValue::from_static(value)));
         self
     }
@@ -109,10 +109,15 @@ impl Schema {
         }
     }
 
+    /// Returns the method of this path if both of its sides stream.
+    pub(super) fn bidirectional(&self, path: &str) -> Option<&MethodDescriptor> {
+        let method = self.methods.get(path);
+        method.filter(|method| method.is_client_streaming() && method.is_server_streaming())
+    }
+
     /// Returns whether both sides of the method stream, which needs HTTP/2.
     pub(super) fn is_bidirectional(&self, path: &str) -> bool {
-        let method = self.methods.get(path);
-        method.is_some_and(|method| method.is_client_streaming() && method.is_server_streaming())
+        self.bidirectional(path).is_some()
     }
 
     /// Returns the call that a request asks for.
@@ -123,7 +128,8 @@ impl Schema {
             return Err(Rejection::new(StatusCode::NOT_FOUND, Code::Unimplemented, message).into());
         };
         if head.version < Version::HTTP_2 && self.is_bidirectional(path) {
-            return Err(Rejection::needs_http2("a call that streams both ways").into());
+            let what = "without a WebSocket, a call that streams both ways";
+            return Err(Rejection::needs_http2(what).into());
         }
         if head.method == Method::GET && is_free_of_side_effects(method) {
             return get(method, head);
@@ -231,6 +237,20 @@ fn get(method: &MethodDescriptor, head: &Parts) -> Result<Call, Refused> {
 }
 
 impl Call {
+    /// Returns the call of a WebSocket, whose messages are JSON.
+    pub(super) const fn of_websocket(method: MethodDescriptor) -> Self {
+        Self {
+            method,
+            codec: Codec::Json,
+            is_unary: false,
+            is_get: false,
+            encoding: Encoding::Identity,
+            answer_encoding: Encoding::Identity,
+            timeout: None,
+            message: None,
+        }
+    }
+
     /// Reads the encodings and the time-out.
     fn agree(
         mut self,

@@ -37,6 +37,7 @@ use super::{
     metadata,
     request::RequestBody,
     rest,
+    websocket::{self, Upgrade},
 };
 use crate::{
     layered::Behind,
@@ -63,6 +64,7 @@ pub struct ConnectLayer {
     limit: usize,
     allowed: Arc<dyn Fn(&HeaderValue) -> bool + Send + Sync>,
     cors: CorsLayer,
+    websockets: Option<websocket::Settings>,
 }
 
 /// Future of an answer: gRPC's is the service's own.
@@ -121,6 +123,7 @@ impl ConnectLayer {
             limit,
             allowed: Arc::new(|_| false),
             cors: CorsLayer::new(),
+            websockets: None,
         };
         layer.allow_origins(|_| false)
     }
@@ -139,6 +142,18 @@ impl ConnectLayer {
             .allow_headers(AllowHeaders::mirror_request())
             .expose_headers(Any)
             .max_age(REMEMBERED);
+        self
+    }
+
+    /// Serves methods that stream both ways over WebSockets of HTTP/1.1, too, and pings a client that has been silent for so long.
+    ///
+    /// The server must serve connections of [`accept`](crate::listener::accept): such a connection leaves it.
+    #[must_use]
+    pub const fn serve_websockets(mut self, ping: Duration) -> Self {
+        self.websockets = Some(websocket::Settings {
+            limit: self.limit,
+            ping,
+        });
         self
     }
 
@@ -187,6 +202,7 @@ impl ConnectLayer {
     where
         S: Service<Request<Body>, Response = Response<B>> + Send + 'static,
         S::Future: Send,
+        S::Error: Send,
         B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<StdError> + fmt::Display,
     {
@@ -197,6 +213,27 @@ impl ConnectLayer {
         if protocol == Protocol::GrpcWeb {
             let request = Request::from_parts(head, body);
             return GrpcWebLayer::new().layer(inner).oneshot(request).await;
+        }
+        if let Some(settings) = self.websockets
+            && websocket::is_asked(&head, &body)
+            && let Some(connection) = head.extensions.get::<ConnectionHandle>().cloned()
+            && let Some(upgrade) = Upgrade::read(&mut head, &self.schema)
+        {
+            let upgrade = match upgrade {
+                Ok(upgrade) => upgrade,
+                Err(rejection) => return Ok(self.rejected(&head, rejection)),
+            };
+            let response = upgrade.answer();
+            let call = websocket::serve(
+                (connection.clone(), connection.take_over()),
+                upgrade.call,
+                inner,
+                Request::from_parts(head, ()),
+                self.schema,
+                settings,
+            );
+            tokio::spawn(call);
+            return Ok(response);
         }
         let mut call = match self.schema.call(&head) {
             Ok(call) => call,

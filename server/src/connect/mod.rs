@@ -8,6 +8,7 @@
 //! - `layer`: choice of the protocol, origins of web pages, and the call itself;
 //! - `call`: head of a Connect request: method, codec, encodings, time-out; `query` has those of a GET;
 //! - `request`: body of a request, from Connect's messages to gRPC's frames, as it is read;
+//! - `websocket`: calls that stream both ways over HTTP/1.1;
 //! - `rest`: what is left of a request that was answered early;
 //! - `answer`: gRPC's answer, as one message or as a stream that ends with its status;
 //! - `codec`, `encoding`, `envelope`: JSON, gzip, and messages with a prefix, within bounds;
@@ -29,5 +30,6 @@ mod request;
 mod rest;
 #[cfg(test)]
 mod tests;
+mod websocket;
 
 pub use layer::{Answer, Answering, ConnectLayer};

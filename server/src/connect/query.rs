@@ -8,7 +8,7 @@ use bytes::Bytes;
 use url::form_urlencoded;
 
 /// URL-safe base64, with or without padding.
-const BASE64: GeneralPurpose = GeneralPurpose::new(
+pub(super) const BASE64: GeneralPurpose = GeneralPurpose::new(
     &alphabet::URL_SAFE,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );

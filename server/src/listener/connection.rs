@@ -23,6 +23,7 @@ use tonic::transport::server::Connected;
 
 use super::{
     ConnectionHandle, Connections, Ending,
+    handle::Transport,
     wire::{Wire, killed},
 };
 use crate::tls;
@@ -34,7 +35,7 @@ const HANDSHAKE_BYTES: usize = PREFACE.len() + 9;
 /// Most bytes that are read and discarded after a failed TLS handshake: enough for the first frames of HTTP/2.
 const UNREAD: usize = 64 * 1024;
 
-/// One accepted connection. Dropping it closes the socket.
+/// One accepted connection. Dropping it closes the socket, unless a WebSocket takes it over.
 ///
 /// With TLS, reads and writes drive the handshake: only the task that serves the connection waits for it.
 pub struct Connection {
@@ -292,8 +293,22 @@ impl Connected for Connection {
     }
 }
 
+impl Transport for Connection {}
+
 impl Drop for Connection {
     fn drop(&mut self) {
+        if let Some(successor) = self.handle.successor() {
+            self.handle.note_pinged();
+            // If nobody waits for it any more, it is dropped once more.
+            let _ = successor.send(Box::new(Self {
+                layer: mem::replace(&mut self.layer, Layer::Failed),
+                handle: self.handle.clone(),
+                connections: self.connections.clone(),
+                handshake_left: 0,
+                max_silence: self.max_silence,
+            }));
+            return;
+        }
         self.handle.release();
         self.connections.remove(self.handle.id());
     }
@@ -358,5 +373,31 @@ mod tests {
         connection.handle().note_http1(None);
         connection.write_all(b"HTTP/1.1 404").await.unwrap();
         assert!(connection.handle().has_handshaken());
+    }
+
+    #[tokio::test]
+    async fn a_connection_goes_to_whom_it_is_promised_and_then_ends_as_any_other() {
+        let (connection, mut peer) = connection().await;
+        let handle = connection.handle().clone();
+        handle.note_http1(None);
+        let taken = handle.take_over();
+        drop(connection);
+        assert_eq!(handle.ending(), None);
+        assert!(!handle.is_http1(), "silence means something from now on");
+        let mut taken = taken.await.unwrap();
+        peer.write_all(b"ping").await.unwrap();
+        let mut read = [0; 4];
+        taken.read_exact(&mut read).await.unwrap();
+        assert_eq!(&read, b"ping");
+        drop(taken);
+        assert_eq!(handle.ending(), Some(Ending::Finished));
+        assert_eq!(peer.read(&mut read).await.unwrap(), 0);
+
+        // Nobody waits for it any more.
+        let (connection, _peer) = self::connection().await;
+        let handle = connection.handle().clone();
+        drop(handle.take_over());
+        drop(connection);
+        assert_eq!(handle.ending(), Some(Ending::Finished));
     }
 }

@@ -11,9 +11,14 @@ use std::{
     time::{Duration, Instant},
 };
 
+use parking_lot::Mutex;
 use rustix::net::Shutdown;
 use rustls::pki_types::CertificateDer;
-use tokio::{net::TcpStream, sync::Notify};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpStream,
+    sync::{Notify, oneshot},
+};
 use tonic::Status;
 
 use super::cancels::{Cancels, Suspected};
@@ -58,6 +63,9 @@ impl Ending {
     }
 }
 
+/// Connection that its HTTP server has left, with TLS around it or without.
+pub(crate) trait Transport: AsyncRead + AsyncWrite + Send + Unpin {}
+
 /// A handle on one connection: cheap to clone, and found in the extensions of every request that it carried.
 ///
 /// It keeps neither the socket open nor the connection alive.
@@ -91,6 +99,8 @@ struct Link {
     socket: Weak<TcpStream>,
     /// The identity that the client's certificates show, if any, once its TLS handshake is over.
     certificate: OnceLock<Arc<Shown>>,
+    /// Receiver of the connection when its server drops it.
+    successor: Mutex<Option<oneshot::Sender<Box<dyn Transport>>>>,
 }
 
 impl ConnectionHandle {
@@ -114,6 +124,7 @@ impl ConnectionHandle {
                 changed: Notify::new(),
                 socket: Arc::downgrade(socket),
                 certificate: OnceLock::new(),
+                successor: Mutex::default(),
             }),
         }
     }
@@ -146,6 +157,19 @@ impl ConnectionHandle {
     pub(crate) fn calls(&self, admission: &Admission) -> &Arc<CallQueue> {
         let queue = || Arc::new(CallQueue::new(admission.share()));
         self.link.calls.get_or_init(queue)
+    }
+
+    /// Returns the connection as soon as its HTTP/1 server drops it, as it does after an answer that switches protocols. The new owner
+    /// pings the peer, and the listener closes the connection if it stays silent.
+    pub(crate) fn take_over(&self) -> oneshot::Receiver<Box<dyn Transport>> {
+        let (sender, receiver) = oneshot::channel();
+        *self.link.successor.lock() = Some(sender);
+        receiver
+    }
+
+    /// Returns to whom the connection goes when its server drops it.
+    pub(super) fn successor(&self) -> Option<oneshot::Sender<Box<dyn Transport>>> {
+        self.link.successor.lock().take()
     }
 
     /// Returns the time since the peer's last byte was read, or since the connection was accepted if none was yet.
@@ -266,6 +290,11 @@ impl ConnectionHandle {
         {
             tracing::debug!(%error, peer = %self.link.peer, "failed to set probes of an HTTP/1 connection");
         }
+    }
+
+    /// Notes that the peer is pinged from now on, as over HTTP/2: silence means something.
+    pub(super) fn note_pinged(&self) {
+        self.link.http1.store(false, Ordering::Release);
     }
 
     pub(super) fn is_http1(&self) -> bool {

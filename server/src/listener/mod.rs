@@ -10,6 +10,7 @@
 //! - with TLS, a connection does its own handshake, and reports its endings as without;
 //! - a connection's first bytes show its protocol. HTTP/1 has no pings: silence during a call says nothing, so the kernel probes the
 //!   peer, and the watchdog closes a connection on which nothing is asked or answered;
+//! - a WebSocket takes its connection over from tonic ([`ConnectionHandle`]), pings its peer, and is watched like HTTP/2;
 //! - [`Connections`] is the registry: it knows all connections, counts refused ones, and can end them all;
 //! - [`http2_server`] makes a tonic server whose HTTP/2 settings go with this listener.
 
@@ -29,6 +30,7 @@ mod wire;
 pub use accept::accept;
 pub use calls::UnderWay;
 pub use connection::Connection;
+pub(crate) use handle::Transport;
 pub use handle::{ConnectionHandle, Ending};
 pub(crate) use http2::HEADER_LIST;
 pub use http2::http2_server;

@@ -122,15 +122,17 @@ async fn overdue(handle: &ConnectionHandle, options: &ListenerOptions) -> Overdu
             return pending().await;
         };
         loop {
-            if handle.is_http1() {
-                return unused(handle, limit).await;
-            }
-            match limit.checked_sub(handle.idle_for()) {
+            match left(handle, limit) {
                 Some(left) if !left.is_zero() => sleep(left).await,
-                _ => {
+                None => sleep(limit / LOOKS).await,
+                Some(_) => {
                     sleep(SECOND_LOOK).await;
-                    if handle.idle_for() >= limit && !handle.is_http1() {
-                        return Overdue::Silence;
+                    if left(handle, limit).is_some_and(|left| left.is_zero()) {
+                        return if handle.is_http1() {
+                            Overdue::Unused
+                        } else {
+                            Overdue::Silence
+                        };
                     }
                 }
             }
@@ -143,24 +145,15 @@ async fn overdue(handle: &ConnectionHandle, options: &ListenerOptions) -> Overdu
     }
 }
 
-/// Waits until an HTTP/1 connection has had no call, and no byte written, for `limit`. What is read does not count: a client may
-/// send the head of a request byte by byte.
-async fn unused(handle: &ConnectionHandle, limit: Duration) -> Overdue {
-    loop {
-        let left = handle
-            .unused_for()
-            .map(|unused| limit.saturating_sub(unused));
-        match left {
-            Some(left) if !left.is_zero() => sleep(left).await,
-            Some(_) => {
-                sleep(SECOND_LOOK).await;
-                if handle.unused_for().is_some_and(|unused| unused >= limit) {
-                    return Overdue::Unused;
-                }
-            }
-            None => sleep(limit / LOOKS).await,
-        }
-    }
+/// Returns the rest of the time for which a connection may be silent; with HTTP/1, for which it may have no call and no byte written,
+/// and `None` during a call. What HTTP/1 reads does not count: a client may send the head of a request byte by byte.
+fn left(handle: &ConnectionHandle, limit: Duration) -> Option<Duration> {
+    let idle = if handle.is_http1() {
+        handle.unused_for()?
+    } else {
+        handle.idle_for()
+    };
+    Some(limit.saturating_sub(idle))
 }
 
 #[cfg(test)]

@@ -163,6 +163,7 @@ pub async fn run_and_announce(
         let allowed = config.cors_origins.as_ref();
         allowed.is_some_and(|allowed| allowed.include(origin.as_bytes()))
     });
+    let connect = connect.serve_websockets(config.keepalive_interval);
     let router = http2_server(&config)
         // The outermost: what follows sees gRPC alone.
         .layer(connect)
@@ -231,7 +232,11 @@ pub async fn run_and_announce(
     };
     tokio::pin!(grpc, admin);
     tokio::select! {
-        served = &mut grpc => served.map_err(failed("serve gRPC"))?,
+        served = &mut grpc => {
+            served.map_err(failed("serve gRPC"))?;
+            // It does not know of connections that have become WebSockets.
+            let _ = tokio::time::timeout(LAST_WORDS, connections.drained()).await;
+        }
         () = &mut admin => {}
         () = stop => {}
     }

@@ -14,3 +14,4 @@ mod hostile;
 mod http;
 mod streams;
 mod unary;
+mod websockets;

@@ -1,0 +1,190 @@
+//! Connections under a WebSocket: TLS, proxies that swallow everything, clients that do not read, and coordinators that stop.
+
+use std::{
+    net::SocketAddr,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use leasehold_tests::{Authority, Coordinator, FaultProxy, proxy::Cut, raw::PROMPT, wait};
+use rustls::{
+    ClientConfig, RootCertStore,
+    crypto::ring,
+    pki_types::{CertificateDer, ServerName, pem::PemObject},
+};
+use serde_json::json;
+use tokio::{
+    net::{TcpSocket, TcpStream},
+    time::timeout,
+};
+use tokio_rustls::TlsConnector;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+
+use super::{
+    super::http::SESSION,
+    client::{Socket, address, ask, seconds},
+};
+
+const TTL: Duration = Duration::from_secs(2);
+/// Time for pings, and as much for their answers.
+const KEEPALIVE: Duration = Duration::from_millis(300);
+
+fn coordinator() -> Coordinator {
+    let keepalive = format!("{}ms", KEEPALIVE.as_millis());
+    Coordinator::in_process_with([
+        "--keepalive-interval",
+        &keepalive,
+        "--keepalive-timeout",
+        &keepalive,
+    ])
+}
+
+/// Opens a session over TLS, as a browser does.
+async fn over_tls(address: SocketAddr, authority: &Authority) -> Socket {
+    let mut roots = RootCertStore::empty();
+    let ca = CertificateDer::from_pem_file(authority.ca()).unwrap();
+    roots.add(ca).unwrap();
+    let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    let stream = TcpStream::connect(address).await.unwrap();
+    let name = ServerName::try_from("localhost").unwrap();
+    let connector = TlsConnector::from(Arc::new(config));
+    let stream = connector.connect(name, stream).await.unwrap();
+    let (mut socket, _) = ask(stream, SESSION, &[]).await.unwrap();
+    socket.say_open(json!({"ttl": "30s"})).await;
+    socket
+}
+
+#[tokio::test]
+async fn a_session_over_tls_releases_when_it_is_killed() {
+    let authority = Authority::new("servers");
+    let flags = authority.server().issue().flags();
+    let coordinator = Coordinator::in_process_with(flags);
+    let address = address(&coordinator.endpoint());
+    let mut holder = over_tls(address, &authority).await;
+    let mut waiter = over_tls(address, &authority).await;
+    holder.acquire("a").await;
+    let id = waiter.queue("a").await;
+    // Its socket closes without a word of TLS, as that of a process that is killed.
+    drop(holder);
+    waiter.granted(&id, "a", PROMPT).await;
+}
+
+#[tokio::test]
+async fn a_silent_client_is_pinged_and_kept() {
+    let coordinator = coordinator();
+    let address = address(&coordinator.endpoint());
+    let mut session = Socket::open(address, Duration::from_secs(30)).await;
+    // The library answers pings as long as it is read.
+    let silence = timeout(KEEPALIVE * 5, session.next(PROMPT)).await;
+    assert!(silence.is_err(), "{silence:?}");
+    session.acquire("a").await;
+}
+
+#[tokio::test]
+async fn behind_a_proxy_that_swallows_everything_a_lock_ends_with_its_lease() {
+    let coordinator = coordinator();
+    let proxy = FaultProxy::before(&coordinator.endpoint()).await;
+    let mut holder = Socket::open(proxy.address(), TTL).await;
+    let direct = address(&coordinator.endpoint());
+    let mut waiter = Socket::open(direct, Duration::from_secs(30)).await;
+    holder.acquire("a").await;
+    let id = waiter.queue("a").await;
+    let promised = Instant::now();
+    holder.beat().await;
+    proxy.black_hole();
+    // The connection is given up early, which releases nothing: the client may be alive.
+    let waiting = async {
+        let granted = waiter.granted(&id, "a", TTL * 2).await;
+        (granted, promised.elapsed())
+    };
+    let silent = wait::until("the end of the connection", TTL, || async {
+        let metrics = coordinator.metrics().await;
+        let silent = metrics.sum("leasehold_connections_silent_total");
+        if silent == 1.0 { Ok(()) } else { Err(silent) }
+    });
+    let ((_, took), ()) = tokio::join!(waiting, silent);
+    assert!(took >= TTL * 9 / 10, "{took:?}");
+}
+
+#[tokio::test]
+async fn a_connection_that_a_proxy_ends_is_the_clients_end() {
+    for cut in [Cut::Fin, Cut::Rst] {
+        let coordinator = Coordinator::in_process();
+        let proxy = FaultProxy::before(&coordinator.endpoint()).await;
+        let ttl = Duration::from_secs(30);
+        let mut holder = Socket::open(proxy.address(), ttl).await;
+        let mut waiter = Socket::open(address(&coordinator.endpoint()), ttl).await;
+        holder.acquire("a").await;
+        let id = waiter.queue("a").await;
+        proxy.cut(cut).await;
+        waiter.granted(&id, "a", PROMPT).await;
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_read_is_cut_off_and_keeps_its_lock_for_as_long_as_promised() {
+    // Long before it counts as silent.
+    let keepalive = format!("{}ms", KEEPALIVE.as_millis());
+    let flags = ["--keepalive-timeout", &keepalive];
+    let coordinator = Coordinator::in_process_with(flags);
+    let address = address(&coordinator.endpoint());
+    let narrow = TcpSocket::new_v4().unwrap();
+    narrow.set_recv_buffer_size(4096).unwrap();
+    let narrow = narrow.connect(address).await.unwrap();
+    let (mut slow, _) = ask(narrow, SESSION, &[]).await.unwrap();
+    slow.say_open(json!({"ttl": seconds(TTL)})).await;
+    slow.acquire("a").await;
+    let mut waiter = Socket::open(address, Duration::from_secs(30)).await;
+    let id = waiter.queue("a").await;
+    // It beats until it is cut off, and reads nothing.
+    let beats = async {
+        for sequence in 1_u64.. {
+            let beat = json!({"heartbeat": {"sequence": sequence.to_string()}});
+            let message = tokio_tungstenite::tungstenite::Message::text(beat.to_string());
+            if futures_util::SinkExt::send(&mut slow.socket, message)
+                .await
+                .is_err()
+            {
+                break;
+            }
+        }
+    };
+    let (cut_off, granted) = tokio::join!(
+        async {
+            timeout(PROMPT, beats).await.expect("it is cut off");
+            Instant::now()
+        },
+        async {
+            waiter.granted(&id, "a", PROMPT + TTL).await;
+            Instant::now()
+        }
+    );
+    // The last beat that was heard is older by no more than the time for which answers may wait, twice.
+    let kept = granted.duration_since(cut_off);
+    assert!(kept >= TTL - KEEPALIVE * 4, "{kept:?}");
+    let metrics = coordinator.metrics().await;
+    assert_eq!(metrics.sum("leasehold_slow_readers_total"), 1.0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_coordinator_that_drains_says_so_and_goes_away() {
+    let start = || {
+        let flags = ["--drain-timeout", "500ms"];
+        Coordinator::process().arguments(flags).start()
+    };
+    let coordinator = tokio::task::block_in_place(start);
+    let address = address(&coordinator.endpoint());
+    let mut session = Socket::open(address, Duration::from_secs(30)).await;
+    session.acquire("a").await;
+    coordinator.terminate();
+    let draining = session.next(PROMPT).await;
+    assert!(draining.get("draining").is_some(), "{draining}");
+    session
+        .fails("unavailable", "DRAINING", CloseCode::Away)
+        .await;
+}
