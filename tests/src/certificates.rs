@@ -2,8 +2,12 @@
 
 use std::{
     fs,
+    net::SocketAddr,
     path::{Path, PathBuf},
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::{Duration, SystemTime},
 };
 
@@ -12,7 +16,14 @@ use rcgen::{
     ExtendedKeyUsagePurpose, IsCa, KeyIdMethod, KeyPair, KeyUsagePurpose, RevocationReason,
     RevokedCertParams, SanType, SerialNumber, date_time_ymd,
 };
+use rustls::{
+    ClientConfig, RootCertStore,
+    crypto::ring,
+    pki_types::{CertificateDer, ServerName, pem::PemObject},
+};
 use tempfile::TempDir;
+use tokio::net::TcpStream;
+use tokio_rustls::{TlsConnector, client::TlsStream};
 use tonic::transport::{self, Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
 
 use crate::raw::PROMPT;
@@ -215,6 +226,27 @@ impl Authority {
         client: Option<&Issued>,
     ) -> Result<Channel, transport::Error> {
         connect(endpoint, &self.ca(), client).await
+    }
+
+    /// Returns a connection for HTTP/1.1 to such a server, as a browser makes it for a WebSocket.
+    ///
+    /// # Panics
+    ///
+    /// If it can't be made.
+    pub async fn connect_http1(&self, address: SocketAddr) -> TlsStream<TcpStream> {
+        let mut roots = RootCertStore::empty();
+        let ca = CertificateDer::from_pem_file(self.ca()).unwrap();
+        roots.add(ca).unwrap();
+        let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        let stream = TcpStream::connect(address).await.unwrap();
+        let name = ServerName::try_from("localhost").unwrap();
+        let connector = TlsConnector::from(Arc::new(config));
+        connector.connect(name, stream).await.unwrap()
     }
 }
 

@@ -15,6 +15,7 @@ mod load;
 mod search;
 mod site;
 mod trouble;
+mod websockets;
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -67,6 +68,8 @@ async fn credentials_are_shown_to_nobody_else() {
         callers::known(&site, 1),
         callers::refused(&site, 0),
         callers::refused(&site, 1),
+        websockets::callers(&site, 0),
+        websockets::callers(&site, 1),
         library::clients(&site),
         library::command_line(&site, 0),
         library::command_line(&site, 1),

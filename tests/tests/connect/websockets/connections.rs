@@ -2,22 +2,12 @@
 
 use std::{
     net::SocketAddr,
-    sync::Arc,
     time::{Duration, Instant},
 };
 
 use leasehold_tests::{Authority, Coordinator, FaultProxy, proxy::Cut, raw::PROMPT, wait};
-use rustls::{
-    ClientConfig, RootCertStore,
-    crypto::ring,
-    pki_types::{CertificateDer, ServerName, pem::PemObject},
-};
 use serde_json::json;
-use tokio::{
-    net::{TcpSocket, TcpStream},
-    time::timeout,
-};
-use tokio_rustls::TlsConnector;
+use tokio::{net::TcpSocket, time::timeout};
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 
 use super::{
@@ -41,19 +31,7 @@ fn coordinator() -> Coordinator {
 
 /// Opens a session over TLS, as a browser does.
 async fn over_tls(address: SocketAddr, authority: &Authority) -> Socket {
-    let mut roots = RootCertStore::empty();
-    let ca = CertificateDer::from_pem_file(authority.ca()).unwrap();
-    roots.add(ca).unwrap();
-    let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    let stream = TcpStream::connect(address).await.unwrap();
-    let name = ServerName::try_from("localhost").unwrap();
-    let connector = TlsConnector::from(Arc::new(config));
-    let stream = connector.connect(name, stream).await.unwrap();
+    let stream = authority.connect_http1(address).await;
     let (mut socket, _) = ask(stream, SESSION, &[]).await.unwrap();
     socket.say_open(json!({"ttl": "30s"})).await;
     socket
