@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_connection_goes_to_whom_it_is_promised_and_then_ends_as_any_other() {
+    async fn a_connection_that_is_taken_over_ends_as_any_other() {
         let (connection, mut peer) = connection().await;
         let handle = connection.handle().clone();
         handle.note_http1(None);

@@ -167,7 +167,7 @@ impl ConnectionHandle {
         receiver
     }
 
-    /// Returns to whom the connection goes when its server drops it.
+    /// Returns the sender to whoever [takes the connection over](Self::take_over), if anybody does.
     pub(super) fn successor(&self) -> Option<oneshot::Sender<Box<dyn Transport>>> {
         self.link.successor.lock().take()
     }
