@@ -7,7 +7,7 @@ TOOLS := target/tools
 BUF := $(TOOLS)/node_modules/.bin/buf
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test lint-python soak planted torture torture-all fuzz bench bench-scaling bench-libraries bench-quick demo demo-scheduler lint fmt clippy vet doc buf deny ops portable portable-foreign deb proto-baseline proto-go setup tools
+.PHONY: help run build test lint-python soak planted torture torture-all fuzz bench bench-scaling bench-libraries bench-quick demo demo-scheduler lint fmt clippy vet doc buf deny ops portable portable-foreign deb proto-baseline proto-go openapi setup tools
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -167,6 +167,9 @@ proto-baseline: $(BUF) ## Record the protobuf files as what clients rely on from
 
 proto-go: $(BUF) ## Generate the Go client's code from the protobuf files
 	client/go/generate
+
+openapi: ## Write docs/openapi.json anew from the protobuf files
+	LEASEHOLD_WRITE_OPENAPI=1 $(CARGO) test --workspace --test connect the_document_is_that_of_the_proto_files
 
 ops: setup ## Check what operators are given: metrics, alerts, dashboard, runbooks, manifests, packages (as root: installs and removes them)
 	@for check in ops/check-*; do "$$check" || exit 1; done

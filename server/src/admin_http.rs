@@ -1,4 +1,4 @@
-//! The admin port: metrics for Prometheus and probes for orchestrators, over HTTP/1.1 with or without TLS.
+//! The admin port: metrics for Prometheus, probes for orchestrators and the description of the API, over HTTP/1.1 with or without TLS.
 
 use std::{net::SocketAddr, pin::pin, time::Duration};
 
@@ -47,8 +47,11 @@ const INDEX: &str = concat!(
     env!("CARGO_PKG_VERSION"),
     "\n\n/metrics  for Prometheus\n/livez    200 while the process works, 503 with the reason when a restart would \
      mend it\n/readyz   200 while it serves locks, 503 \
-     with the reason while it does not\n"
+     with the reason while it does not\n/openapi.json  the API over HTTP, as OpenAPI 3.1\n"
 );
+
+/// Description of the API; the suite `connect` checks that it is that of the proto files.
+const OPENAPI: &str = include_str!("../../docs/openapi.json");
 
 /// Whether the coordinator serves locks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,6 +107,7 @@ pub async fn serve(
         .route("/livez", get(livez))
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
+        .route("/openapi.json", get(openapi))
         .with_state(state);
     let mut connections = JoinSet::new();
     loop {
@@ -213,6 +217,15 @@ async fn metrics(
         let content_type = [(header::CONTENT_TYPE, TEXT)];
         (content_type, state.metrics.encode_for_prometheus())
     }
+}
+
+/// Another version of the coordinator may serve another document.
+async fn openapi() -> ([(HeaderName, &'static str); 2], &'static str) {
+    let headers = [
+        (header::CONTENT_TYPE, "application/json"),
+        (header::CACHE_CONTROL, "no-cache"),
+    ];
+    (headers, OPENAPI)
 }
 
 #[cfg(test)]

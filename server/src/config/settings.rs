@@ -88,7 +88,7 @@ settings! {
     /// Address of the API, for gRPC, Connect, JSON over HTTP and gRPC-Web. Port 0 picks a free port, which the first line on stdout shows.
     "listen" listen: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 7420)), address;
 
-    /// Address of the admin HTTP port: /metrics, /livez and /readyz. Port 0 picks a free port.
+    /// Address of the admin HTTP port: /metrics, /livez, /readyz and /openapi.json. Port 0 picks a free port.
     "admin-listen" admin_listen: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 7421)), address;
 
     /// Allow unencrypted ports that other machines can reach: the gRPC port without tls-cert, the admin port without admin-tls.

@@ -83,8 +83,12 @@ pub(super) fn reason(error: &Value) -> String {
 
 impl Http {
     pub(super) fn of(coordinator: &Coordinator, version: Version) -> Self {
-        let address = coordinator.endpoint();
-        let address = address.trim_start_matches("http://").to_owned();
+        Self::at(&coordinator.endpoint(), version)
+    }
+
+    /// Returns a client of the port at this URL.
+    pub(super) fn at(endpoint: &str, version: Version) -> Self {
+        let address = endpoint.trim_start_matches("http://").to_owned();
         Self { address, version }
     }
 

@@ -12,6 +12,7 @@ mod connections;
 mod curl;
 mod hostile;
 mod http;
+mod openapi;
 mod streams;
 mod unary;
 mod websockets;
