@@ -15,10 +15,7 @@ use super::{
     envelope::{self, COMPRESSED, TooLong},
     error::shown,
 };
-use crate::{
-    limits,
-    status::{Reason, Refusal},
-};
+use crate::status::{Reason, Refusal};
 
 /// Body of a gRPC request that reads and translates a Connect request as it is polled: once the layers behind have admitted the
 /// call, and in the time that they give it.
@@ -132,8 +129,11 @@ impl RequestBody {
         Ok(envelope::wrap(0, &message))
     }
 
+    /// Returns the error with which tonic ends the body of a gRPC request. The layers behind and the sessions know it by its code,
+    /// and refuse the call with `MESSAGE_TOO_LARGE`.
     fn too_long(&self) -> Status {
-        limits::message_too_large(self.limit).into()
+        let limit = self.limit;
+        Status::out_of_range(format!("a message is larger than {limit} bytes"))
     }
 }
 

@@ -136,7 +136,13 @@ impl Limits {
     /// Returns the refusal of a message that is too large to be read. A retry cannot succeed.
     #[must_use]
     pub fn message_too_large(&self) -> Refusal {
-        message_too_large(self.shared.max_message_size)
+        let limit = self.shared.max_message_size;
+        Refusal::over(
+            Reason::MessageTooLarge,
+            ("max-message-size", limit),
+            None,
+            format!("a message is larger than {limit} bytes, which is the limit; it was not read"),
+        )
     }
 
     /// Returns the refusal of such a message to health or reflection.
@@ -283,16 +289,6 @@ impl Drop for WatcherPlace {
     fn drop(&mut self) {
         self.limits.shared.watchers.fetch_sub(1, Ordering::Relaxed);
     }
-}
-
-/// Returns the refusal of a message of more bytes than `limit`, the bound `max-message-size`. A retry cannot succeed.
-pub fn message_too_large(limit: usize) -> Refusal {
-    Refusal::over(
-        Reason::MessageTooLarge,
-        ("max-message-size", limit),
-        None,
-        format!("a message is larger than {limit} bytes, which is the limit; it was not read"),
-    )
 }
 
 /// Returns the refusal of `more` locks for a session that `has` some.

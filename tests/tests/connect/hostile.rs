@@ -6,10 +6,7 @@ use flate2::{Compression, write::GzEncoder};
 use leasehold_tests::{Coordinator, RawSession};
 use serde_json::json;
 
-use super::http::{ACQUIRE, BOTH, Http, JSON, WATCH, reason, wrap};
-
-/// Most bytes of a message, by default.
-const LARGEST: usize = 2 << 20;
+use super::http::{ACQUIRE, BOTH, Http, JSON, LARGEST, WATCH, reason, wrap};
 
 #[tokio::test]
 async fn hostile_messages_get_a_clear_error() {

@@ -19,6 +19,9 @@ pub(super) const JSON: (&str, &str) = ("content-type", "application/json");
 pub(super) const PROTO: (&str, &str) = ("content-type", "application/proto");
 pub(super) const STREAM: (&str, &str) = ("content-type", "application/connect+json");
 
+/// Most bytes of a message, by default.
+pub(super) const LARGEST: usize = 2 << 20;
+
 pub(super) const ACQUIRE: &str = "/leasehold.v1.LockService/Acquire";
 pub(super) const RENEW: &str = "/leasehold.v1.LockService/Renew";
 pub(super) const RELEASE: &str = "/leasehold.v1.LockService/Release";

@@ -15,7 +15,8 @@ use tokio::sync::mpsc;
 use tokio_stream::{StreamExt, wrappers::ReceiverStream};
 
 use super::http::{
-    ACQUIRE, BOTH, Http, Messages, OBSERVE, RELEASE, SESSION, STREAM, Version, WATCH, reason, wrap,
+    ACQUIRE, BOTH, Http, LARGEST, Messages, OBSERVE, RELEASE, SESSION, STREAM, Version, WATCH,
+    reason, wrap,
 };
 
 const TTL: Duration = Duration::from_secs(10);
@@ -136,7 +137,7 @@ async fn a_session_in_json_holds_locks_until_its_stream_ends() {
 }
 
 #[tokio::test]
-async fn a_message_that_is_not_json_ends_its_session_only() {
+async fn a_message_that_cannot_be_read_ends_its_session_only() {
     let coordinator = Coordinator::in_process();
     let http = Http::of(&coordinator, Version::Two);
     let mut session = Session::open(&http).await;
@@ -148,6 +149,12 @@ async fn a_message_that_is_not_json_ends_its_session_only() {
         .unwrap();
     let end = session.answers.end().await;
     assert_eq!(end["error"]["code"], "invalid_argument", "{end}");
+    let mut session = Session::open(&http).await;
+    let name = "n".repeat(LARGEST);
+    let large = json!({"requestId": "2", "acquire": {"name": name}});
+    session.requests.send(wrap(&large)).await.unwrap();
+    let end = session.answers.end().await;
+    assert_eq!(reason(&end["error"]), "MESSAGE_TOO_LARGE", "{end}");
     let acquire = json!({"requestId": "2", "acquire": {"name": "b"}});
     assert_eq!(
         beside.ask(acquire).await["granted"]["locks"][0]["name"],
