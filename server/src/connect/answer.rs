@@ -31,9 +31,23 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// Returns the answer of HTTP to a request that is no call.
 pub(super) fn rejected(rejection: Rejection, schema: &Schema) -> Response<Body> {
+    if rejection.http == StatusCode::UNSUPPORTED_MEDIA_TYPE {
+        return rejected_in_text(rejection);
+    }
     let mut response = failed(&rejection.status, schema);
     *response.status_mut() = rejection.http;
     response.headers_mut().extend(rejection.header);
+    response
+}
+
+/// Returns the answer to a client that may not speak Connect. JSON is for those that do: a gRPC client does not read it.
+pub(super) fn rejected_in_text(rejection: Rejection) -> Response<Body> {
+    let message = format!("{}\n", rejection.status.message());
+    let mut response = Response::new(Body::new(Full::from(message)));
+    *response.status_mut() = rejection.http;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain"));
+    headers.extend(rejection.header);
     response
 }
 

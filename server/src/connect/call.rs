@@ -77,6 +77,11 @@ impl Rejection {
         self
     }
 
+    pub(super) fn wrong_method(allowed: &'static str, message: &'static str) -> Self {
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, Code::Unknown, message)
+            .with(header::ALLOW, allowed)
+    }
+
     /// Returns the answer to a request that needs HTTP/2. A client that waits for what never comes gets an end.
     pub(super) fn needs_http2(what: &str) -> Self {
         let message = format!("{what} needs HTTP/2");
@@ -120,6 +125,22 @@ impl Schema {
         self.bidirectional(path).is_some()
     }
 
+    /// Returns the call that a request of gRPC-Web asks for; `None` if there is no such method, which tonic answers.
+    pub(super) fn call_of_grpc_web(&self, head: &Parts) -> Option<Call> {
+        let method = self.methods.get(head.uri.path())?;
+        Some(Call {
+            method: method.clone(),
+            codec: Codec::Proto,
+            // All messages have a prefix.
+            is_unary: false,
+            is_get: false,
+            encoding: Encoding::Identity,
+            answer_encoding: Encoding::Identity,
+            timeout: None,
+            message: None,
+        })
+    }
+
     /// Returns the call that a request asks for.
     pub(super) fn call(&self, head: &Parts) -> Result<Call, Refused> {
         let path = head.uri.path();
@@ -140,8 +161,7 @@ impl Schema {
             } else {
                 ("POST", "the method is called by POST")
             };
-            let rejection = Rejection::new(StatusCode::METHOD_NOT_ALLOWED, Code::Unknown, message);
-            return Err(rejection.with(header::ALLOW, allowed).into());
+            return Err(Rejection::wrong_method(allowed, message).into());
         }
         post(method, head)
     }

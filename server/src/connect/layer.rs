@@ -179,6 +179,9 @@ impl ConnectLayer {
             ));
         }
         match protocol {
+            Protocol::Grpc | Protocol::GrpcWeb if head.method != Method::POST => Some(
+                Rejection::wrong_method("POST", "gRPC and gRPC-Web are called by POST"),
+            ),
             Protocol::Grpc => Some(Rejection::needs_http2("gRPC")),
             Protocol::GrpcWeb if is_old && self.schema.is_bidirectional(head.uri.path()) => {
                 Some(Rejection::needs_http2("a call that streams both ways"))
@@ -208,9 +211,21 @@ impl ConnectLayer {
     {
         let (mut head, body) = request.into_parts();
         if let Some(rejection) = self.rejection(&head, protocol) {
-            return Ok(self.rejected(&head, rejection));
+            return Ok(match protocol {
+                Protocol::Connect => self.rejected(&head, rejection),
+                Protocol::Grpc | Protocol::GrpcWeb | Protocol::Unknown => {
+                    count(&head);
+                    answer::rejected_in_text(rejection)
+                }
+            });
         }
         if protocol == Protocol::GrpcWeb {
+            let call = self.schema.call_of_grpc_web(&head);
+            let limit = self.limit;
+            let inner = inner.map_request(move |request: Request<Body>| match call.clone() {
+                Some(call) => request.map(|body| Body::new(RequestBody::new(body, call, limit))),
+                None => request,
+            });
             let request = Request::from_parts(head, body);
             return GrpcWebLayer::new().layer(inner).oneshot(request).await;
         }
@@ -301,7 +316,8 @@ impl Protocol {
         let content_type = request.headers().get(header::CONTENT_TYPE);
         let content_type = content_type.map_or(&b""[..], HeaderValue::as_bytes);
         match content_type.strip_prefix(b"application/grpc") {
-            Some([] | [b'+' | b';', ..]) => Self::Grpc,
+            Some([] | [b';', ..] | b"+proto") => Self::Grpc,
+            Some(suffix) if suffix.starts_with(b"+proto;") => Self::Grpc,
             None => Self::Connect,
             Some(_)
                 if GRPC_WEB
@@ -344,7 +360,8 @@ where
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let protocol = Protocol::of(&request);
-        if protocol == Protocol::Grpc && request.version() >= Version::HTTP_2 {
+        let is_served = request.version() >= Version::HTTP_2 && *request.method() == Method::POST;
+        if protocol == Protocol::Grpc && is_served {
             let own: fn(_) -> _ = |response: Response<B>| response.map(Answer::grpc);
             return Either::Left(self.inner.call(request).map_ok(own));
         }

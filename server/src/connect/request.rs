@@ -1,4 +1,4 @@
-//! Body of a request: Connect's messages as gRPC's frames.
+//! Body of a request: messages of Connect and gRPC-Web as gRPC's frames.
 
 use std::{
     pin::Pin,
@@ -17,7 +17,7 @@ use super::{
 };
 use crate::status::{Reason, Refusal};
 
-/// Body of a gRPC request that reads and translates a Connect request as it is polled: once the layers behind have admitted the
+/// Body of a gRPC request that reads and translates a request as it is polled: once the layers behind have admitted the
 /// call, and in the time that they give it.
 #[derive(Debug)]
 pub(super) struct RequestBody {
@@ -75,7 +75,7 @@ impl RequestBody {
             let encoding = match (flags, self.call.encoding) {
                 (0, _) => Encoding::Identity,
                 (COMPRESSED, Encoding::Identity) => {
-                    let message = "a compressed message in a stream whose connect-content-encoding is identity";
+                    let message = "a message is compressed, but the request's headers name no encoding of its messages";
                     return Err(Status::internal(message));
                 }
                 (COMPRESSED, encoding) => encoding,

@@ -18,7 +18,7 @@ use leasehold_proto::v1::{
 use prost::Message;
 use serde_json::{Value, json};
 use tonic::{
-    Status,
+    Code, Status,
     body::Body,
     codegen::http::{HeaderMap, Request, Response, StatusCode, Version, header},
 };
@@ -368,55 +368,53 @@ async fn requests_that_are_no_calls_get_their_status_of_http() {
         (with("DELETE", GET_LOCK, JSON.1), 405, "unknown", "allow"),
         (with("HEAD", GET_LOCK, ""), 405, "unknown", "allow"),
         (with("GET", WATCH, ""), 405, "unknown", "allow"),
-        (with("POST", ACQUIRE, ""), 415, "unknown", "accept-post"),
-        (
-            with("POST", ACQUIRE, "image/jpeg"),
-            415,
-            "unknown",
-            "accept-post",
-        ),
+        (with("POST", ACQUIRE, ""), 415, "", "accept-post"),
+        (with("POST", ACQUIRE, "image/jpeg"), 415, "", "accept-post"),
         (
             with("POST", ACQUIRE, "application/xml"),
             415,
-            "unknown",
+            "",
             "accept-post",
         ),
-        (
-            with("POST", ACQUIRE, STREAM.1),
-            415,
-            "unknown",
-            "accept-post",
-        ),
-        (with("POST", WATCH, JSON.1), 415, "unknown", "accept-post"),
+        (with("POST", ACQUIRE, STREAM.1), 415, "", "accept-post"),
+        (with("POST", WATCH, JSON.1), 415, "", "accept-post"),
         (
             with("POST", ACQUIRE, "application/json; charset=x"),
             415,
-            "unknown",
+            "",
             "accept-post",
         ),
         (
             with("POST", ACQUIRE, "application/grpc-web+json"),
             415,
-            "unknown",
+            "",
             "",
         ),
-        (
-            with("POST", ACQUIRE, "application/grpcs"),
-            415,
-            "unknown",
-            "",
-        ),
+        (with("POST", ACQUIRE, "application/grpc+json"), 415, "", ""),
+        (with("POST", ACQUIRE, "application/grpcs"), 415, "", ""),
         (
             get(GET_LOCK, "encoding=xml&message="),
             415,
-            "unknown",
+            "",
             "accept-post",
+        ),
+        (
+            with("DELETE", ACQUIRE, "application/grpc"),
+            405,
+            "",
+            "allow",
+        ),
+        (
+            with("GET", ACQUIRE, "application/grpc-web"),
+            405,
+            "",
+            "allow",
         ),
         // gRPC needs HTTP/2, and so does a stream both ways.
         (
             with("POST", ACQUIRE, "application/grpc"),
             505,
-            "unimplemented",
+            "",
             "connection",
         ),
         (
@@ -428,7 +426,7 @@ async fn requests_that_are_no_calls_get_their_status_of_http() {
         (
             with("POST", SESSION, "application/grpc-web"),
             505,
-            "unimplemented",
+            "",
             "connection",
         ),
     ] {
@@ -436,7 +434,13 @@ async fn requests_that_are_no_calls_get_their_status_of_http() {
         let (asked, answered) = serve(request, granted).await;
         assert!(asked.is_none(), "{shown}");
         assert_eq!(answered.status, status, "{shown}");
-        assert_eq!(answered.json()["code"], code, "{shown}");
+        // Whoever may not speak Connect gets text.
+        if code.is_empty() {
+            assert_eq!(answered.header("content-type"), "text/plain", "{shown}");
+            assert!(answered.body.ends_with(b"\n"), "{shown}");
+        } else {
+            assert_eq!(answered.json()["code"], code, "{shown}");
+        }
         assert!(
             header.is_empty() || answered.headers.contains_key(header),
             "{shown}"
@@ -575,7 +579,11 @@ async fn a_stream_of_answers_takes_one_message() {
         ),
         (one.slice(..6), "invalid_argument", "ended within"),
         (one.slice(..3), "invalid_argument", "ended within"),
-        (envelope::wrap(COMPRESSED, b"{}"), "internal", "identity"),
+        (
+            envelope::wrap(COMPRESSED, b"{}"),
+            "internal",
+            "name no encoding",
+        ),
         (
             envelope::wrap(END_OF_STREAM, b"{}"),
             "invalid_argument",
@@ -734,6 +742,46 @@ async fn grpc_passes_as_it_is() {
     assert_eq!(answered.header("content-type"), "application/grpc");
     assert!(!answered.headers.contains_key("vary"));
     assert_eq!(answered.body[0], 0);
+}
+
+#[tokio::test]
+async fn requests_over_http2_that_only_look_like_grpc_are_refused() {
+    for (method, content_type, status) in [
+        ("DELETE", "application/grpc", 405),
+        ("GET", "application/grpc+proto", 405),
+        ("POST", "application/grpc+json", 415),
+        ("POST", "application/grpc+protobuf", 415),
+        ("POST", "application/grpc;charset=utf-8", 200),
+        ("POST", "application/grpc+proto;charset=utf-8", 200),
+    ] {
+        let mut request = post(ACQUIRE, &[("content-type", content_type)], "");
+        *request.version_mut() = Version::HTTP_2;
+        *request.method_mut() = method.parse().unwrap();
+        let (asked, answered) = serve(request, granted).await;
+        assert_eq!(answered.status, status, "{method} {content_type}");
+        assert_eq!(asked.is_some(), status == 200, "{method} {content_type}");
+    }
+}
+
+#[tokio::test]
+async fn a_call_of_grpc_web_has_one_message() {
+    let headers = [("content-type", "application/grpc-web")];
+    let one = envelope::wrap(0, b"");
+    for path in [ACQUIRE, WATCH] {
+        for body in [Bytes::new(), [&*one, &*one].concat().into()] {
+            let (asked, _) = serve(post(path, &headers, body), granted).await;
+            let status = asked.unwrap().body.unwrap_err();
+            assert_eq!(status.code(), Code::Unimplemented, "{path}: {status}");
+        }
+    }
+    // A session has many.
+    let mut request = post(SESSION, &headers, [&*one, &*one].concat());
+    *request.version_mut() = Version::HTTP_2;
+    let (asked, _) = serve(request, granted).await;
+    assert_eq!(asked.unwrap().body.unwrap().len(), 10);
+    // A method that does not exist is tonic's to answer.
+    let (asked, _) = serve(post("/a.B/C", &headers, one), granted).await;
+    assert!(asked.is_some());
 }
 
 #[tokio::test]

@@ -46,7 +46,13 @@ async fn dial(http: &Http) -> TcpStream {
 async fn answer(stream: &mut TcpStream) -> String {
     let mut read = Vec::new();
     timeout(PROMPT, async {
-        while !read.ends_with(b"}") {
+        // The end of JSON, or of a line of text.
+        let is_whole = |read: &[u8]| match read {
+            [.., b'}'] => true,
+            [.., last, b'\n'] => *last != b'\r',
+            _ => false,
+        };
+        while !is_whole(&read) {
             assert!(stream.read_buf(&mut read).await.unwrap() > 0, "{read:?}");
         }
     })

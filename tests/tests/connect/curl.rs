@@ -64,7 +64,8 @@ impl Site {
         let problem = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{problem}");
         let (status, version) = shown.split_once(' ').unwrap();
-        let body = serde_json::from_slice(&fs::read(&body).unwrap()).unwrap();
+        let body = fs::read_to_string(&body).unwrap();
+        let body = serde_json::from_str(&body).unwrap_or(Value::String(body));
         (status.parse().unwrap(), version.to_owned(), body)
     }
 }
@@ -112,7 +113,9 @@ fn curl_needs_tls_a_token_and_a_permission() {
     let (status, _, shown) = site.curl(GET_LOCK, &[&args[..], &message].concat());
     assert_eq!((status, &shown["lock"]["name"]), (200, &json!("shop/a")));
     let (status, _, error) = site.curl(WATCH, &["--data", "{}", json[0], json[1]]);
-    assert_eq!((status, &error["code"]), (415, &json!("unknown")));
+    let error = error.as_str().unwrap();
+    assert_eq!(status, 415);
+    assert!(error.contains("application/connect+json"), "{error}");
 }
 
 #[test]
