@@ -132,7 +132,7 @@ where
 
 /// Returns the status of a call whose time is over.
 pub(super) fn too_late() -> Status {
-    Status::deadline_exceeded("the call took longer than its connect-timeout-ms")
+    Status::deadline_exceeded("the call took longer than its client gives it")
 }
 
 /// Reads a unary answer to its end.

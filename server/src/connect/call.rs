@@ -126,8 +126,8 @@ impl Schema {
     }
 
     /// Returns the call that a request of gRPC-Web asks for; `None` if there is no such method, which tonic answers.
-    pub(super) fn call_of_grpc_web(&self, head: &Parts) -> Option<Call> {
-        let method = self.methods.get(head.uri.path())?;
+    pub(super) fn call_of_grpc_web(&self, path: &str) -> Option<Call> {
+        let method = self.methods.get(path)?;
         Some(Call {
             method: method.clone(),
             codec: Codec::Proto,

@@ -201,9 +201,10 @@ impl ConnectLayer {
         inner: S,
         request: Request<Body>,
         protocol: Protocol,
+        deadline: Option<Instant>,
     ) -> Result<Response<Body>, S::Error>
     where
-        S: Service<Request<Body>, Response = Response<B>> + Send + 'static,
+        S: Service<Request<Body>, Response = Response<B>> + Clone + Send + 'static,
         S::Future: Send,
         S::Error: Send,
         B: http_body::Body<Data = Bytes> + Send + 'static,
@@ -220,14 +221,8 @@ impl ConnectLayer {
             });
         }
         if protocol == Protocol::GrpcWeb {
-            let call = self.schema.call_of_grpc_web(&head);
-            let limit = self.limit;
-            let inner = inner.map_request(move |request: Request<Body>| match call.clone() {
-                Some(call) => request.map(|body| Body::new(RequestBody::new(body, call, limit))),
-                None => request,
-            });
             let request = Request::from_parts(head, body);
-            return GrpcWebLayer::new().layer(inner).oneshot(request).await;
+            return self.answer_grpc_web(inner, request, deadline).await;
         }
         if let Some(settings) = self.websockets
             && websocket::is_asked(&head, &body)
@@ -289,6 +284,41 @@ impl ConnectLayer {
     fn rejected(&self, head: &Parts, rejection: Rejection) -> Response<Body> {
         count(head);
         answer::rejected(rejection, &self.schema)
+    }
+
+    /// Answers a request of gRPC-Web. Its messages are counted, and its time kept, behind the translation.
+    async fn answer_grpc_web<S, B>(
+        self,
+        inner: S,
+        request: Request<Body>,
+        deadline: Option<Instant>,
+    ) -> Result<Response<Body>, S::Error>
+    where
+        S: Service<Request<Body>, Response = Response<B>> + Clone + Send + 'static,
+        S::Future: Send,
+        B: http_body::Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<StdError> + fmt::Display,
+    {
+        let call = self.schema.call_of_grpc_web(request.uri().path());
+        let limit = self.limit;
+        let service = service_fn(move |request: Request<Body>| {
+            let request = match call.clone() {
+                Some(call) => request.map(|body| Body::new(RequestBody::new(body, call, limit))),
+                None => request,
+            };
+            let answered = inner.clone().oneshot(request);
+            async move {
+                let response = match deadline {
+                    None => answered.await?,
+                    Some(deadline) => match timeout_at(deadline, answered).await {
+                        Ok(answer) => answer?,
+                        Err(_) => return Ok(answer::too_late().into_http()),
+                    },
+                };
+                Ok(response.map(Body::new))
+            }
+        });
+        GrpcWebLayer::new().layer(service).oneshot(request).await
     }
 }
 
@@ -365,14 +395,25 @@ where
             let own: fn(_) -> _ = |response: Response<B>| response.map(Answer::grpc);
             return Either::Left(self.inner.call(request).map_ok(own));
         }
+        // tonic's own server keeps the time of each call in front of all layers, and answers in gRPC. This deadline is no later, and
+        // is looked at first.
+        let deadline = (protocol == Protocol::GrpcWeb)
+            .then(|| metadata::timeout_of_grpc(request.headers()))
+            .flatten()
+            .map(|timeout| Instant::now() + timeout);
         let (layer, inner) = (self.front.clone(), self.inner.clone());
         let service = service_fn(move |request| {
             let (layer, inner) = (layer.clone(), inner.clone());
             async move {
                 let limit = layer.limit;
                 let (request, rest) = rest::lend(request);
-                let response = layer.answer(inner, request, protocol).await;
-                rest.read(limit).await;
+                let response = layer.answer(inner, request, protocol, deadline).await;
+                let read = rest.read(limit);
+                match deadline {
+                    None => read.await,
+                    // The answer may not be later.
+                    Some(deadline) => _ = timeout_at(deadline, read).await,
+                }
                 response
             }
         });

@@ -7,6 +7,8 @@ use tonic::codegen::http::{HeaderMap, HeaderName, HeaderValue, header};
 /// Prefix of trailing metadata in the headers of a unary answer.
 const TRAILER: &str = "trailer-";
 /// Most digits of a time-out in gRPC.
+const MOST_DIGITS: usize = 8;
+/// Largest number with so many.
 const MOST: u128 = 99_999_999;
 
 /// Headers that belong to the request of one protocol, or to one connection.
@@ -54,6 +56,25 @@ fn grpc_timeout(timeout: Duration) -> Option<HeaderValue> {
         format!("{}S", timeout.as_secs())
     };
     HeaderValue::from_str(&text).ok()
+}
+
+/// Returns the time-out of a gRPC request, if it has one that can be read.
+pub(super) fn timeout_of_grpc(headers: &HeaderMap) -> Option<Duration> {
+    let value = headers.get("grpc-timeout")?.as_bytes();
+    let (unit, digits) = value.split_last()?;
+    if digits.len() > MOST_DIGITS {
+        return None;
+    }
+    let number: u64 = str::from_utf8(digits).ok()?.parse().ok()?;
+    Some(match unit {
+        b'H' => Duration::from_secs(number * 60 * 60),
+        b'M' => Duration::from_secs(number * 60),
+        b'S' => Duration::from_secs(number),
+        b'm' => Duration::from_millis(number),
+        b'u' => Duration::from_micros(number),
+        b'n' => Duration::from_nanos(number),
+        _ => return None,
+    })
 }
 
 /// Returns the metadata among the headers or the trailers of a gRPC answer.
@@ -188,5 +209,21 @@ mod tests {
         );
         let json = serde_json::to_string(&by_name(&metadata)).unwrap();
         assert_eq!(json, r#"{"a":["1","2"],"b-bin":["AAE"]}"#);
+    }
+
+    #[test]
+    fn time_outs_of_grpc_are_digits_and_a_unit() {
+        let read = |value| timeout_of_grpc(&headers(&[("grpc-timeout", value)]));
+        assert_eq!(timeout_of_grpc(&HeaderMap::new()), None);
+        assert_eq!(read("2H"), Some(Duration::from_secs(7200)));
+        assert_eq!(read("2M"), Some(Duration::from_secs(120)));
+        assert_eq!(read("99999999S"), Some(Duration::from_secs(99_999_999)));
+        assert_eq!(read("0m"), Some(Duration::ZERO));
+        assert_eq!(read("7m"), Some(Duration::from_millis(7)));
+        assert_eq!(read("7u"), Some(Duration::from_micros(7)));
+        assert_eq!(read("7n"), Some(Duration::from_nanos(7)));
+        for wrong in ["", "7", "S", "-1S", "1.5S", "7s", "100000000S"] {
+            assert_eq!(read(wrong), None, "{wrong}");
+        }
     }
 }

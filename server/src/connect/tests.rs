@@ -784,6 +784,32 @@ async fn a_call_of_grpc_web_has_one_message() {
     assert!(asked.is_some());
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_call_of_grpc_web_ends_at_its_time_and_in_its_protocol() {
+    let service = service_fn(|_| std::future::pending::<Result<Response<Body>, Infallible>>());
+    let headers = [
+        ("content-type", "application/grpc-web"),
+        ("grpc-timeout", "10m"),
+    ];
+    // Whether its request is complete or not.
+    for body in [
+        Body::empty(),
+        Body::new(StreamBody::new(stream::pending::<
+            Result<Frame<Bytes>, Status>,
+        >())),
+    ] {
+        let request = post(ACQUIRE, &headers, "").map(|_| body);
+        let begun = tokio::time::Instant::now();
+        let response = layer().layer(service).oneshot(request).await.unwrap();
+        assert_eq!(
+            response.headers()["content-type"],
+            "application/grpc-web+proto"
+        );
+        assert_eq!(response.headers()["grpc-status"], "4");
+        assert!(begun.elapsed() < Duration::from_millis(20));
+    }
+}
+
 #[tokio::test]
 async fn grpc_web_is_one_of_grpc() {
     let frame = envelope::wrap(0, &AcquireRequest::default().encode_to_vec());
