@@ -27,7 +27,7 @@ from leasehold.v1 import session_pb2 as leasehold_dot_v1_dot_session__pb2
 from leasehold.v1 import types_pb2 as leasehold_dot_v1_dot_types__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17leasehold/v1/lock.proto\x12\x0cleasehold.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1aleasehold/v1/session.proto\x1a\x18leasehold/v1/types.proto\"\xba\x02\n\x0e\x41\x63quireRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12&\n\x03ttl\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\'\n\x04wait\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\r\n\x05value\x18\x04 \x01(\x0c\x12\x13\n\x0b\x63lient_name\x18\x05 \x01(\t\x12$\n\x04mode\x18\x06 \x01(\x0e\x32\x16.leasehold.v1.LockMode\x12-\n\nlock_delay\x18\x07 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0f\n\x07permits\x18\x08 \x01(\r\x12\r\n\x05limit\x18\t \x01(\r\x12\x16\n\x0elimit_revision\x18\n \x01(\r\x12\x18\n\x10permits_at_least\x18\x0b \x01(\r\"\xc8\x01\n\x0f\x41\x63quireResponse\x12-\n\x07outcome\x18\x01 \x01(\x0e\x32\x1c.leasehold.v1.AcquireOutcome\x12\x10\n\x08owner_id\x18\x02 \x01(\x0c\x12\x15\n\rfencing_token\x18\x03 \x01(\x03\x12&\n\x03ttl\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12$\n\x06holder\x18\x05 \x01(\x0b\x32\x14.leasehold.v1.Holder\x12\x0f\n\x07permits\x18\x06 \x01(\r\"V\n\x0cRenewRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08owner_id\x18\x02 \x01(\x0c\x12&\n\x03ttl\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\"H\n\rRenewResponse\x12\x0f\n\x07renewed\x18\x01 \x01(\x08\x12&\n\x03ttl\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\"0\n\x0eReleaseRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08owner_id\x18\x02 \x01(\x0c\"#\n\x0fReleaseResponse\x12\x10\n\x08released\x18\x01 \x01(\x08\x32\xab\x02\n\x0bLockService\x12J\n\x07Session\x12\x1c.leasehold.v1.SessionRequest\x1a\x1d.leasehold.v1.SessionResponse(\x01\x30\x01\x12\x46\n\x07\x41\x63quire\x12\x1c.leasehold.v1.AcquireRequest\x1a\x1d.leasehold.v1.AcquireResponse\x12@\n\x05Renew\x12\x1a.leasehold.v1.RenewRequest\x1a\x1b.leasehold.v1.RenewResponse\x12\x46\n\x07Release\x12\x1c.leasehold.v1.ReleaseRequest\x1a\x1d.leasehold.v1.ReleaseResponseB\x90\x01\n\x10\x64\x65v.leasehold.v1B\tLockProtoP\x01Z)leasehold.dev/go/leasehold/v1;leaseholdv1\xaa\x02\x0cLeasehold.V1\xca\x02\x0cLeasehold\\V1\xe2\x02\x15Leasehold\\V1\\Metadata\xea\x02\rLeasehold::V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17leasehold/v1/lock.proto\x12\x0cleasehold.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1aleasehold/v1/session.proto\x1a\x18leasehold/v1/types.proto\"\xcf\x02\n\x0e\x41\x63quireRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12&\n\x03ttl\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\'\n\x04wait\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\r\n\x05value\x18\x04 \x01(\x0c\x12\x13\n\x0b\x63lient_name\x18\x05 \x01(\t\x12$\n\x04mode\x18\x06 \x01(\x0e\x32\x16.leasehold.v1.LockMode\x12-\n\nlock_delay\x18\x07 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0f\n\x07permits\x18\x08 \x01(\r\x12\r\n\x05limit\x18\t \x01(\r\x12\x16\n\x0elimit_revision\x18\n \x01(\r\x12\x18\n\x10permits_at_least\x18\x0b \x01(\r\x12\x13\n\x0brequest_key\x18\x0c \x01(\t\"\xc8\x01\n\x0f\x41\x63quireResponse\x12-\n\x07outcome\x18\x01 \x01(\x0e\x32\x1c.leasehold.v1.AcquireOutcome\x12\x10\n\x08owner_id\x18\x02 \x01(\x0c\x12\x15\n\rfencing_token\x18\x03 \x01(\x03\x12&\n\x03ttl\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12$\n\x06holder\x18\x05 \x01(\x0b\x32\x14.leasehold.v1.Holder\x12\x0f\n\x07permits\x18\x06 \x01(\r\"V\n\x0cRenewRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08owner_id\x18\x02 \x01(\x0c\x12&\n\x03ttl\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\"H\n\rRenewResponse\x12\x0f\n\x07renewed\x18\x01 \x01(\x08\x12&\n\x03ttl\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\"0\n\x0eReleaseRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08owner_id\x18\x02 \x01(\x0c\"#\n\x0fReleaseResponse\x12\x10\n\x08released\x18\x01 \x01(\x08\x32\xab\x02\n\x0bLockService\x12J\n\x07Session\x12\x1c.leasehold.v1.SessionRequest\x1a\x1d.leasehold.v1.SessionResponse(\x01\x30\x01\x12\x46\n\x07\x41\x63quire\x12\x1c.leasehold.v1.AcquireRequest\x1a\x1d.leasehold.v1.AcquireResponse\x12@\n\x05Renew\x12\x1a.leasehold.v1.RenewRequest\x1a\x1b.leasehold.v1.RenewResponse\x12\x46\n\x07Release\x12\x1c.leasehold.v1.ReleaseRequest\x1a\x1d.leasehold.v1.ReleaseResponseB\x90\x01\n\x10\x64\x65v.leasehold.v1B\tLockProtoP\x01Z)leasehold.dev/go/leasehold/v1;leaseholdv1\xaa\x02\x0cLeasehold.V1\xca\x02\x0cLeasehold\\V1\xe2\x02\x15Leasehold\\V1\\Metadata\xea\x02\rLeasehold::V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,17 +36,17 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\020dev.leasehold.v1B\tLockProtoP\001Z)leasehold.dev/go/leasehold/v1;leaseholdv1\252\002\014Leasehold.V1\312\002\014Leasehold\\V1\342\002\025Leasehold\\V1\\Metadata\352\002\rLeasehold::V1'
   _globals['_ACQUIREREQUEST']._serialized_start=128
-  _globals['_ACQUIREREQUEST']._serialized_end=442
-  _globals['_ACQUIRERESPONSE']._serialized_start=445
-  _globals['_ACQUIRERESPONSE']._serialized_end=645
-  _globals['_RENEWREQUEST']._serialized_start=647
-  _globals['_RENEWREQUEST']._serialized_end=733
-  _globals['_RENEWRESPONSE']._serialized_start=735
-  _globals['_RENEWRESPONSE']._serialized_end=807
-  _globals['_RELEASEREQUEST']._serialized_start=809
-  _globals['_RELEASEREQUEST']._serialized_end=857
-  _globals['_RELEASERESPONSE']._serialized_start=859
-  _globals['_RELEASERESPONSE']._serialized_end=894
-  _globals['_LOCKSERVICE']._serialized_start=897
-  _globals['_LOCKSERVICE']._serialized_end=1196
+  _globals['_ACQUIREREQUEST']._serialized_end=463
+  _globals['_ACQUIRERESPONSE']._serialized_start=466
+  _globals['_ACQUIRERESPONSE']._serialized_end=666
+  _globals['_RENEWREQUEST']._serialized_start=668
+  _globals['_RENEWREQUEST']._serialized_end=754
+  _globals['_RENEWRESPONSE']._serialized_start=756
+  _globals['_RENEWRESPONSE']._serialized_end=828
+  _globals['_RELEASEREQUEST']._serialized_start=830
+  _globals['_RELEASEREQUEST']._serialized_end=878
+  _globals['_RELEASERESPONSE']._serialized_start=880
+  _globals['_RELEASERESPONSE']._serialized_end=915
+  _globals['_LOCKSERVICE']._serialized_start=918
+  _globals['_LOCKSERVICE']._serialized_end=1217
 # @@protoc_insertion_point(module_scope)

@@ -9,7 +9,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class AcquireRequest(_message.Message):
-    __slots__ = ("name", "ttl", "wait", "value", "client_name", "mode", "lock_delay", "permits", "limit", "limit_revision", "permits_at_least")
+    __slots__ = ("name", "ttl", "wait", "value", "client_name", "mode", "lock_delay", "permits", "limit", "limit_revision", "permits_at_least", "request_key")
     NAME_FIELD_NUMBER: _ClassVar[int]
     TTL_FIELD_NUMBER: _ClassVar[int]
     WAIT_FIELD_NUMBER: _ClassVar[int]
@@ -21,6 +21,7 @@ class AcquireRequest(_message.Message):
     LIMIT_FIELD_NUMBER: _ClassVar[int]
     LIMIT_REVISION_FIELD_NUMBER: _ClassVar[int]
     PERMITS_AT_LEAST_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_KEY_FIELD_NUMBER: _ClassVar[int]
     name: str
     ttl: _duration_pb2.Duration
     wait: _duration_pb2.Duration
@@ -32,7 +33,8 @@ class AcquireRequest(_message.Message):
     limit: int
     limit_revision: int
     permits_at_least: int
-    def __init__(self, name: _Optional[str] = ..., ttl: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., wait: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., value: _Optional[bytes] = ..., client_name: _Optional[str] = ..., mode: _Optional[_Union[_types_pb2.LockMode, str]] = ..., lock_delay: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., permits: _Optional[int] = ..., limit: _Optional[int] = ..., limit_revision: _Optional[int] = ..., permits_at_least: _Optional[int] = ...) -> None: ...
+    request_key: str
+    def __init__(self, name: _Optional[str] = ..., ttl: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., wait: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., value: _Optional[bytes] = ..., client_name: _Optional[str] = ..., mode: _Optional[_Union[_types_pb2.LockMode, str]] = ..., lock_delay: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., permits: _Optional[int] = ..., limit: _Optional[int] = ..., limit_revision: _Optional[int] = ..., permits_at_least: _Optional[int] = ..., request_key: _Optional[str] = ...) -> None: ...
 
 class AcquireResponse(_message.Message):
     __slots__ = ("outcome", "owner_id", "fencing_token", "ttl", "holder", "permits")
