@@ -8,6 +8,7 @@
 )]
 
 mod browsers;
+mod calls;
 mod connections;
 mod curl;
 mod hostile;
