@@ -159,10 +159,7 @@ impl Acquire {
             lock_delay,
             max_hold,
             wait,
-            deadline: match wait {
-                Wait::For(wait) => Some(now.after(wait)),
-                Wait::No | Wait::Forever => None,
-            },
+            deadline: wait.deadline(now),
             taken: Taken::none_of(todo),
             is_holding: false,
             is_queue_told: false,

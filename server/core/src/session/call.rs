@@ -79,7 +79,7 @@ pub struct Call {
     search: Search,
     /// Outcome of the acquire, until the search is over.
     held_back: Option<AcquireOutcome>,
-    /// Whether that is the grant of an earlier attempt.
+    /// Set if that is the grant of an earlier attempt.
     is_taken_over: bool,
     outcome: Option<CallOutcome>,
 }
@@ -97,10 +97,7 @@ impl Call {
             lock_delay,
             mark,
         } = request;
-        let deadline = match wait {
-            Wait::For(wait) => Some(context.now.after(wait)),
-            Wait::No | Wait::Forever => None,
-        };
+        let deadline = wait.deadline(context.now);
         let search = mark.map(|mark| Search::new(name.clone(), mark, deadline));
         let wanted = Wanted {
             actor: mark.unwrap_or(Actor::NOBODY),

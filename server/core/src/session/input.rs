@@ -266,6 +266,16 @@ pub enum Wait {
     Forever,
 }
 
+impl Wait {
+    /// Returns the end of a wait that begins at this moment, if it ends by itself.
+    pub(super) fn deadline(self, now: Moment) -> Option<Moment> {
+        match self {
+            Self::For(wait) => Some(now.after(wait)),
+            Self::No | Self::Forever => None,
+        }
+    }
+}
+
 /// Something that a client takes over from another stream.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Resumption {

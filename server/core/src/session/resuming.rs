@@ -10,7 +10,7 @@ use std::{
 };
 
 use super::{
-    CommandFailure, CommandId, RegistryEvent, RequestId, Resumed, Resumption, Wait,
+    CommandFailure, CommandId, RegistryEvent, RequestId, Resumed, Resumption,
     acquire::{Step, unexpected},
     effects::{Bound, Claim, Grant, Purpose},
     output::{Interest, Note, Output, Refused, TrackedWait, WaitEnd},
@@ -236,11 +236,8 @@ impl Resuming {
                     } = *waiter;
                     self.moved(&attempt.resumption, predecessors, step);
                     let deadline = match attempt.resumption.what {
-                        Resumed::Wait {
-                            wait: Wait::For(wait),
-                            ..
-                        } => Some(step.now.after(wait)),
-                        _ => None,
+                        Resumed::Wait { wait, .. } => wait.deadline(step.now),
+                        Resumed::Hold { .. } => None,
                     };
                     let acquire = Arc::new(acquire);
                     step.effects.push(Output::TrackWait(TrackedWait {

@@ -32,22 +32,22 @@ pub(super) enum Search {
         command: CommandId,
         from: OwnerId,
         next: OwnerId,
-        /// What happened to it before the answer came.
+        /// Event of the new owner id that came before the answer.
         early: Option<RegistryEvent>,
     },
     /// There is nothing to search for, or no more.
     Over,
 }
 
-/// What the attempts have in common.
+/// Request whose attempts are searched for, and the state of the search.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Request {
     name: LockName,
     mark: Actor,
     deadline: Option<Moment>,
-    /// Whether it has paused.
+    /// Set once it has paused.
     has_paused: bool,
-    /// How many more times it may look.
+    /// Number of times that it may still look.
     looks: u8,
     /// Holds of this attempt that are being given back.
     given_back: Vec<OwnerId>,

@@ -35,6 +35,23 @@ fn request(mode: Mode, wait: Wait, mark: Option<Actor>) -> CallRequest {
     }
 }
 
+/// Acquire of somebody else.
+fn of_another(number: u8, name: &str, wait: bool) -> Op {
+    Op::Acquire(crate::command::Acquire {
+        owner: owner(number),
+        session: Some(SessionId::from_bytes([number; 16])),
+        actor: Actor::NOBODY,
+        client_name: ClientName::parse(name).unwrap(),
+        mode: Mode::Exclusive,
+        value: Value::default(),
+        ttl: 10 * TTL,
+        lock_delay: Duration::ZERO,
+        max_hold: None,
+        wait,
+        again: false,
+    })
+}
+
 /// A call, a table of locks that somebody else uses too, and a clock that only the test moves.
 struct Scene {
     call: Call,
@@ -63,19 +80,7 @@ impl Scene {
             done: Vec::new(),
         };
         if is_held {
-            scene.apply(Op::Acquire(crate::command::Acquire {
-                owner: owner(2),
-                session: Some(SessionId::from_bytes([2; 16])),
-                actor: Actor::NOBODY,
-                client_name: ClientName::parse("holder").unwrap(),
-                mode: Mode::Exclusive,
-                value: Value::default(),
-                ttl: 10 * TTL,
-                lock_delay: Duration::ZERO,
-                max_hold: None,
-                wait: false,
-                again: false,
-            }));
+            scene.apply(of_another(2, "holder", false));
         }
         scene.drain();
         scene

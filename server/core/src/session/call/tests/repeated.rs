@@ -169,19 +169,7 @@ fn a_repeated_request_has_the_place_of_the_first() {
     let mut attempts = Attempts::new(true);
     attempts.begin(1, Mode::Exclusive, Wait::Forever, MARK);
     attempts.answer_all();
-    attempts.scene.apply(Op::Acquire(crate::command::Acquire {
-        owner: owner(3),
-        session: None,
-        actor: Actor::NOBODY,
-        client_name: ClientName::parse("next").unwrap(),
-        mode: Mode::Exclusive,
-        value: Value::default(),
-        ttl: TTL,
-        lock_delay: Duration::ZERO,
-        max_hold: None,
-        wait: true,
-        again: false,
-    }));
+    attempts.scene.apply(of_another(3, "next", true));
     let first = attempts.begin(2, Mode::Exclusive, Wait::Forever, MARK);
     attempts.answer();
     assert_eq!(attempts.seen().1, ["caller", "next", "caller"]);
