@@ -83,7 +83,8 @@ impl LockService for Locks {
         // The caller can't renew it beyond that.
         let bound = rights.granted().max_hold(Place::Lock, name.as_str());
         if let (Some(bound), Some(_)) = (bound, request.mark) {
-            return Err(not_repeatable(name.as_str(), bound).into());
+            let why = "a repeated request would extend it; acquire it without a request_key, or on a session";
+            return Err(bounded(name.as_str(), bound, why).into());
         }
         let ttl = bound.map_or(ttl, |bound| ttl.min(bound));
         request.ttl = ttl;
@@ -171,7 +172,8 @@ impl LockService for Locks {
         let ttl = convert::ttl("ttl", request.ttl, coordinator.bounds())?;
         rights.check(Permission::Acquire, Place::Lock, name.as_str())?;
         if let Some(bound) = rights.granted().max_hold(Place::Lock, name.as_str()) {
-            return Err(not_renewable(name.as_str(), bound).into());
+            let why = "a hold of the unary calls lasts for its first TTL; acquire it with a TTL that suffices, or on a session";
+            return Err(bounded(name.as_str(), bound, why).into());
         }
         let token = None;
         let op = Op::Renew { owner, token, ttl };
@@ -209,21 +211,10 @@ fn left(stands_until: Moment, ttl: Duration) -> Duration {
         .saturating_sub(drift_margin(ttl))
 }
 
-/// Returns the refusal of a request that may be repeated, for a hold that may not last longer than its first TTL.
-fn not_repeatable(name: &str, max_hold: Duration) -> Refusal {
+/// Returns the refusal of what would extend a hold that may not last longer than its first TTL.
+fn bounded(name: &str, max_hold: Duration, why: &str) -> Refusal {
     let message = format!(
-        "a hold of {name:?} may last {} at most, by the max-hold of the coordinator's [[permission]], and a repeated request would extend it; acquire it without a request_key, or on a session",
-        InUnits(max_hold)
-    );
-    Refusal::new(Reason::PermissionDenied, message)
-        .with("permission", Permission::Acquire.as_str())
-        .with("name", name)
-}
-
-/// Returns the refusal to renew a hold that may not last longer than its first TTL.
-fn not_renewable(name: &str, max_hold: Duration) -> Refusal {
-    let message = format!(
-        "a hold of {name:?} may last {} at most, by the max-hold of the coordinator's [[permission]], and a hold of the unary calls lasts for its first TTL; acquire it with a TTL that suffices, or on a session",
+        "a hold of {name:?} may last {} at most, by the max-hold of the coordinator's [[permission]], and {why}",
         InUnits(max_hold)
     );
     Refusal::new(Reason::PermissionDenied, message)

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use leasehold_proto::v1::{AcquireOutcome, AcquireRequest, LostReason, RenewRequest};
 use leasehold_tests::raw::{each, exclusive, held_for_at_most, shared, wire};
-use tonic::Code;
+use tonic::{Code, Status};
 
 use super::site::{Caller, Site, TTL, missing, table};
 
@@ -118,12 +118,17 @@ async fn a_hold_of_the_unary_calls_lasts_for_its_ttl_which_is_at_most_the_bound(
             Ok(renewed) => assert!(!is_bounded && renewed.into_inner().renewed),
             Err(refused) => {
                 assert!(is_bounded);
-                assert_eq!(refused.code(), Code::PermissionDenied);
-                assert_eq!(missing(&refused), ("acquire".to_owned(), name.to_owned()));
-                assert!(refused.message().contains("3s"), "{refused}");
+                is_denied(&refused, name, "3s");
             }
         }
     }
+}
+
+/// Checks that the permission to acquire is missing, and that the message says this.
+fn is_denied(refused: &Status, name: &str, says: &str) {
+    assert_eq!(refused.code(), Code::PermissionDenied);
+    assert_eq!(missing(refused), ("acquire".to_owned(), name.to_owned()));
+    assert!(refused.message().contains(says), "{refused}");
 }
 
 /// Each repetition would extend it.
@@ -141,9 +146,7 @@ async fn a_bounded_hold_of_the_unary_calls_can_not_be_repeated() {
             Ok(_) => assert!(!is_bounded),
             Err(refused) => {
                 assert!(is_bounded);
-                assert_eq!(refused.code(), Code::PermissionDenied);
-                assert_eq!(missing(&refused), ("acquire".to_owned(), name.to_owned()));
-                assert!(refused.message().contains("request_key"), "{refused}");
+                is_denied(&refused, name, "request_key");
             }
         }
     }
