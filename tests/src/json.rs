@@ -15,6 +15,7 @@ use hyper::{
     service::service_fn,
 };
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use leasehold_server::connect::timeout_of_grpc;
 use prost::Message;
 use prost_reflect::{
     DescriptorPool, DynamicMessage, MessageDescriptor, MethodDescriptor, SerializeOptions,
@@ -97,8 +98,9 @@ async fn call(
         .headers
         .insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     parts.headers.remove("te");
-    if let Some(limit) = parts.headers.remove("grpc-timeout") {
-        let millis = timeout_of(limit.to_str()?)?.as_millis();
+    if let Some(limit) = timeout_of_grpc(&parts.headers) {
+        parts.headers.remove("grpc-timeout");
+        let millis = limit.as_millis();
         parts
             .headers
             .insert("connect-timeout-ms", millis.to_string().parse()?);
@@ -273,18 +275,4 @@ fn code(name: &str) -> Result<Code, BoxError> {
     };
     let mut named = codes.filter(|code| snake(code) == name);
     named.next().ok_or_else(|| format!("no code {name}").into())
-}
-
-fn timeout_of(timeout: &str) -> Result<Duration, BoxError> {
-    let (number, unit) = timeout.split_at(timeout.len() - 1);
-    let number: u64 = number.parse()?;
-    Ok(match unit {
-        "H" => Duration::from_secs(number * 3600),
-        "M" => Duration::from_secs(number * 60),
-        "S" => Duration::from_secs(number),
-        "m" => Duration::from_millis(number),
-        "u" => Duration::from_micros(number),
-        "n" => Duration::from_nanos(number),
-        _ => return Err(format!("no unit {unit}").into()),
-    })
 }

@@ -125,20 +125,11 @@ impl Schema {
         self.bidirectional(path).is_some()
     }
 
-    /// Returns the call that a request of gRPC-Web asks for; `None` if there is no such method, which tonic answers.
+    /// Returns the call that a request of gRPC-Web asks for; `None` if there is no such method, which tonic answers. All messages
+    /// have a prefix.
     pub(super) fn call_of_grpc_web(&self, path: &str) -> Option<Call> {
         let method = self.methods.get(path)?;
-        Some(Call {
-            method: method.clone(),
-            codec: Codec::Proto,
-            // All messages have a prefix.
-            is_unary: false,
-            is_get: false,
-            encoding: Encoding::Identity,
-            answer_encoding: Encoding::Identity,
-            timeout: None,
-            message: None,
-        })
+        Some(Call::of_messages(method.clone(), Codec::Proto))
     }
 
     /// Returns the call that a request asks for.
@@ -257,11 +248,11 @@ fn get(method: &MethodDescriptor, head: &Parts) -> Result<Call, Refused> {
 }
 
 impl Call {
-    /// Returns the call of a WebSocket, whose messages are JSON.
-    pub(super) const fn of_websocket(method: MethodDescriptor) -> Self {
+    /// Returns a call whose messages come one by one, as they are.
+    pub(super) const fn of_messages(method: MethodDescriptor, codec: Codec) -> Self {
         Self {
             method,
-            codec: Codec::Json,
+            codec,
             is_unary: false,
             is_get: false,
             encoding: Encoding::Identity,

@@ -59,7 +59,7 @@ fn grpc_timeout(timeout: Duration) -> Option<HeaderValue> {
 }
 
 /// Returns the time-out of a gRPC request, if it has one that can be read.
-pub(super) fn timeout_of_grpc(headers: &HeaderMap) -> Option<Duration> {
+pub fn timeout_of_grpc(headers: &HeaderMap) -> Option<Duration> {
     let value = headers.get("grpc-timeout")?.as_bytes();
     let (unit, digits) = value.split_last()?;
     if digits.len() > MOST_DIGITS {

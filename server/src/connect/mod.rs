@@ -33,3 +33,4 @@ mod tests;
 mod websocket;
 
 pub use layer::{Answer, Answering, ConnectLayer};
+pub use metadata::timeout_of_grpc;

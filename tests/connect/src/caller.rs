@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use leasehold_server::connect::timeout_of_grpc;
 use prost::Message;
 use prost_types::Any;
 use tokio::time::Instant;
@@ -24,10 +25,10 @@ pub(super) struct Caller {
 impl Caller {
     pub(super) fn of<T>(request: &Request<T>) -> Result<Self, Status> {
         let headers = request.metadata().clone().into_headers();
-        let timeout = headers.get("grpc-timeout");
-        let timeout = timeout
-            .map(|value| read_timeout(value.as_bytes()))
-            .transpose()?;
+        let timeout = timeout_of_grpc(&headers);
+        if timeout.is_none() && headers.contains_key("grpc-timeout") {
+            return Err(Status::invalid_argument("grpc-timeout is no time"));
+        }
         let deadline = timeout.map(|timeout| Instant::now() + timeout);
         Ok(Self {
             headers,
@@ -55,25 +56,6 @@ impl Caller {
 
 fn shown(value: &HeaderValue) -> String {
     String::from_utf8_lossy(value.as_bytes()).into_owned()
-}
-
-/// Reads `grpc-timeout`: digits and a unit.
-fn read_timeout(value: &[u8]) -> Result<Duration, Status> {
-    let wrong = || Status::invalid_argument("grpc-timeout is no time");
-    let (unit, digits) = value.split_last().ok_or_else(wrong)?;
-    let digits = str::from_utf8(digits).ok();
-    let number: u64 = digits
-        .and_then(|digits| digits.parse().ok())
-        .ok_or_else(wrong)?;
-    Ok(match unit {
-        b'H' => Duration::from_secs(number * 60 * 60),
-        b'M' => Duration::from_secs(number * 60),
-        b'S' => Duration::from_secs(number),
-        b'm' => Duration::from_millis(number),
-        b'u' => Duration::from_micros(number),
-        b'n' => Duration::from_nanos(number),
-        _ => return Err(wrong()),
-    })
 }
 
 /// Returns a message of the suite as one of any type.

@@ -1,11 +1,10 @@
 //! Requests of browsers: origins, preflights, and gRPC-Web.
 
-use bytes::{Buf, Bytes};
 use leasehold_proto::v1::{AcquireOutcome, AcquireRequest, AcquireResponse};
 use leasehold_tests::Coordinator;
 use prost::Message;
 
-use super::http::{ACQUIRE, Answer, BOTH, Http, JSON, Version};
+use super::http::{ACQUIRE, Answer, BOTH, Http, JSON, Version, frames};
 
 const PAGE: (&str, &str) = ("origin", "https://app.example");
 
@@ -59,16 +58,6 @@ async fn web_pages_of_the_configured_origins_may_call() {
         let answer = http.post(ACQUIRE, &[JSON, other], r#"{"name":"a"}"#).await;
         assert_eq!(answer.status, 403);
     }
-}
-
-/// Returns the flags and the contents of each frame.
-fn frames(mut body: Bytes) -> Vec<(u8, Bytes)> {
-    let mut frames = Vec::new();
-    while body.has_remaining() {
-        let (flags, length) = (body.get_u8(), body.get_u32());
-        frames.push((flags, body.split_to(length as usize)));
-    }
-    frames
 }
 
 #[tokio::test]

@@ -6,6 +6,8 @@ use leasehold_server::services::descriptors;
 use leasehold_tests::{Coordinator, path_with_grpcurl};
 use serde_json::Value;
 
+use super::http::frames;
+
 const PAGE: &str = include_str!("../../../docs/calls.md");
 /// Fields that differ from call to call, and those of lists that other calls change.
 const VOLATILE: [&str; 15] = [
@@ -57,22 +59,17 @@ fn script(address: &str) -> (String, Vec<Line>) {
 }
 
 /// Returns the messages of an answer.
-fn messages(mut output: &[u8], is_stream: bool) -> Vec<Value> {
-    if !is_stream {
-        let values = serde_json::Deserializer::from_slice(output).into_iter();
+fn messages(output: Vec<u8>, is_enveloped: bool) -> Vec<Value> {
+    if !is_enveloped {
+        let values = serde_json::Deserializer::from_slice(&output).into_iter();
         return values.map(Result::unwrap).collect();
     }
-    let mut messages = Vec::new();
-    while let Some((prefix, rest)) = output.split_first_chunk::<5>() {
-        let [flags, length @ ..] = *prefix;
-        let (message, rest) = rest.split_at(u32::from_be_bytes(length) as usize);
-        output = rest;
-        // Not the end of the stream.
-        if flags == 0 {
-            messages.push(serde_json::from_slice(message).unwrap());
-        }
-    }
+    // Not the end of the stream.
+    let messages = frames(output.into()).into_iter();
+    let messages = messages.filter(|(flags, _)| *flags == 0);
     messages
+        .map(|(_, message)| serde_json::from_slice(&message).unwrap())
+        .collect()
 }
 
 /// Returns what both ways must have in common.
@@ -131,7 +128,7 @@ fn every_call_of_the_page_is_answered_alike() {
             let code = String::from_utf8(read(number, "code")).unwrap();
             assert!(is_cut_off || code == "0\n", "{}: {error}", grpc.method);
             let is_enveloped = is_stream && number % 2 == 1;
-            let messages = messages(&read(number, "out"), is_enveloped);
+            let messages = messages(read(number, "out"), is_enveloped);
             messages.into_iter().map(essence).collect::<Vec<_>>()
         });
         assert_eq!(answers[0], answers[1], "{}", grpc.method);

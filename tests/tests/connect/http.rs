@@ -205,6 +205,16 @@ pub(super) fn wrap(message: &Value) -> Bytes {
         .into()
 }
 
+/// Returns the flags and the contents of each frame.
+pub(super) fn frames(mut body: Bytes) -> Vec<(u8, Bytes)> {
+    let mut frames = Vec::new();
+    while body.has_remaining() {
+        let (flags, length) = (body.get_u8(), body.get_u32());
+        frames.push((flags, body.split_to(length as usize)));
+    }
+    frames
+}
+
 /// Messages of a stream in JSON.
 #[derive(Debug)]
 pub(super) struct Messages {

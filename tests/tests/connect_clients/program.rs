@@ -16,7 +16,7 @@ pub(crate) struct Program {
     pub(crate) name: &'static str,
     /// Starts it, or says what is missing.
     pub(crate) start: fn() -> Result<Started, String>,
-    /// Whether it is a web page, which prints its origin first.
+    /// Set for a web page, which prints its origin first.
     pub(crate) is_page: bool,
     /// The ways that it prints.
     pub(crate) ways: &'static [&'static str],

@@ -7,7 +7,7 @@ use leasehold_tests::{Authority, Coordinator, CoordinatorProcess, certificates::
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// What the clients may do, and to which locks.
+/// Permissions of the clients, and the locks that they are for.
 const PERMISSION: &str = r#"
 [[permission]]
 identities = ["token:shop"]

@@ -15,6 +15,7 @@ use tonic::{
 
 use super::super::{
     call::{Call, Rejection, Schema},
+    codec::Codec,
     metadata,
     query::BASE64,
 };
@@ -54,7 +55,7 @@ impl Upgrade {
         schema: &Schema,
     ) -> Option<Result<Self, Rejection>> {
         let method = schema.bidirectional(head.uri.path())?;
-        let call = Call::of_websocket(method.clone());
+        let call = Call::of_messages(method.clone(), Codec::Json);
         Some(Self::accept(call, head))
     }
 
