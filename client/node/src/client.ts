@@ -1,0 +1,150 @@
+import { Admin } from "./admin";
+import { Calls } from "./calls";
+import { now as readClock } from "./clock";
+import type { SessionCore } from "./core";
+import { DetachedLock, type DetachedOptions, DetachedRequest } from "./detached";
+import { Entry } from "./entry";
+import { ClosedError } from "./errors";
+import { type ClientOptions, newSettings, type SessionOptions } from "./options";
+import { Session } from "./session";
+
+/**
+ * Client of the coordinators of one service. It has one session, made on first use and shared by everything that is asked of the client
+ * itself, and as many more as `newSession` makes. Make one for a program, and close it at the end: an open session keeps the process alive.
+ */
+export class Client extends Entry implements AsyncDisposable {
+  readonly #options: ClientOptions;
+  readonly #calls: Calls;
+  readonly #sessions = new Set<Session>();
+  /** The client's own session. */
+  #shared: Session | undefined;
+  #isClosed = false;
+
+  /**
+   * Makes a client of the coordinators at these URLs: a list, or one string with commas in between. A name may stand for several
+   * coordinators: each address that it resolves to is one. A URL without a scheme is an http URL, and the port is 7420 unless it names one.
+   *
+   * It connects to nothing: the client's session is made in the background when it is first used, and again whenever it ends. Throws a
+   * {@link SettingsError} if the URLs or the options can't be used.
+   */
+  constructor(endpoints: string | readonly string[], options: ClientOptions = {}) {
+    const calls = new Calls(newSettings(endpoints, options));
+    super(() => this.#own(), calls);
+    this.#options = options;
+    this.#calls = calls;
+  }
+
+  #own(): SessionCore {
+    return this.session.core;
+  }
+
+  /** Session of the client itself, which it makes if it was not used before. Throws a {@link ClosedError} once the client is closed. */
+  get session(): Session {
+    this.#mustBeOpen();
+    if (!this.#shared || this.#shared.core.isOver) {
+      this.#shared = this.#keep(Session.begin(this.#calls, this.#options, false));
+    }
+    return this.#shared;
+  }
+
+  #mustBeOpen(): void {
+    if (this.#isClosed) {
+      throw new ClosedError("the client was closed");
+    }
+  }
+
+  #keep(session: Session): Session {
+    this.#sessions.add(session);
+    void session.core.ended.then(() => this.#sessions.delete(session));
+    return session;
+  }
+
+  /**
+   * Opens a further session, on a connection of its own, with the client's options and these. Rejects with a {@link ConnectError} if no
+   * coordinator opens it: each is attempted once. A session that has been open is made anew by itself. Close it when it is not needed any
+   * more.
+   */
+  async newSession(
+    options: SessionOptions & { signal?: AbortSignal | undefined } = {},
+  ): Promise<Session> {
+    this.#mustBeOpen();
+    const { signal, ...set } = options;
+    signal?.throwIfAborted();
+    const session = this.#keep(Session.begin(this.#calls, { ...this.#options, ...set }, true));
+    const abort = () => void session.close();
+    signal?.addEventListener("abort", abort, { once: true });
+    try {
+      await session.core.opened;
+    } catch (error) {
+      signal?.throwIfAborted();
+      throw error;
+    } finally {
+      signal?.removeEventListener("abort", abort);
+    }
+    return session;
+  }
+
+  /** Opens the client's own session, for `connect`. @internal */
+  async open(signal: AbortSignal | undefined): Promise<void> {
+    this.#shared = await this.newSession({ signal });
+  }
+
+  /**
+   * Requests a lock of this name that no session holds: nobody renews it but `DetachedLock.renew`, and it outlives this process until its
+   * TTL has passed. Use it for a hold that must survive a restart, or that another process ends. For anything else `lock` is safer: its
+   * locks end with the process and last for as long as the work.
+   */
+  detachedLock(name: string, options: DetachedOptions = {}): DetachedRequest {
+    return new DetachedRequest(this.#calls, name, options);
+  }
+
+  /**
+   * Takes up a detached lock by the owner id that its grant gave, perhaps to another process. Asks nobody: the lock counts as not held
+   * before `DetachedLock.renew` has found that it is.
+   */
+  attachDetachedLock(
+    name: string,
+    token: bigint,
+    ownerId: Uint8Array,
+    { ttl }: { ttl?: number | undefined } = {},
+  ): DetachedLock {
+    return new DetachedLock(this.#calls, name, token, ownerId, ttl, readClock());
+  }
+
+  /** Part that looks at locks and sessions, and intervenes. */
+  get admin(): Admin {
+    return new Admin(this.#calls);
+  }
+
+  /**
+   * Closes all sessions, as `Session.close` does, and all connections. The client can't be used after that. Closing it again does nothing.
+   */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    await Promise.all([...this.#sessions].map((session) => session.close()));
+    this.#calls.close();
+  }
+
+  /** Closes the client, at the end of the block of `await using`. */
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+}
+
+/**
+ * Makes a client and opens its session. Rejects with a {@link ConnectError} if no coordinator opens it: each is attempted once.
+ */
+export async function connect(
+  endpoints: string | readonly string[],
+  options: ClientOptions & { signal?: AbortSignal | undefined } = {},
+): Promise<Client> {
+  const { signal, ...set } = options;
+  const client = new Client(endpoints, set);
+  try {
+    await client.open(signal);
+  } catch (error) {
+    await client.close();
+    throw error;
+  }
+  return client;
+}

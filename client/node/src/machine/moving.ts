@@ -1,0 +1,158 @@
+import { type Moment, NEVER, since } from "../clock";
+import { ConnectError } from "../errors";
+import { failureOf } from "../failure";
+import type { SessionResponse } from "../generated/leasehold/v1/session_pb";
+import { type Fate, fateOf } from "./fate";
+import { message } from "./pending";
+import { Resume } from "./resume";
+import { Stream } from "./stream";
+
+/** Time that a coordinator which goes away has to answer requests in flight. */
+const SETTLING = 1000;
+/** Time below which attempts to resume are not given up, however little is left. */
+const SHORTEST_ATTEMPT = 50;
+
+/**
+ * Moves of the session to another stream.
+ *
+ * `next` is asked when what `stream` has been asked has been answered, or after a while. From then on what `stream` says is withheld,
+ * since it may know less of what is held than it did. If `next` opens, it becomes `stream`: what it resumed is under its next owner id,
+ * what it refused is lost, what the former had not answered is asked anew, and the former is closed. If `next` declines, nothing was
+ * resumed, and what `stream` said meanwhile counts after all. If `next` ends without an answer, what it was asked for may be under its
+ * next owner ids, which are tried from now on; what `stream` says counts no more; and if the coordinator may have heard of that end, it
+ * may have released everything, so holds are suspended or lost.
+ */
+export abstract class Moving extends Resume {
+  /** Handles a message of the coordinator on this stream. */
+  abstract message(now: Moment, number: number, message: SessionResponse): void;
+
+  /**
+   * Opens the session on a new connection, at once or as soon as the present stream has answered its requests. Returns the number of the
+   * new stream.
+   */
+  connected(now: Moment, endpoint: string): number {
+    this.expire(now);
+    this.lastStream++;
+    this.next = new Stream(this.lastStream, endpoint, now + SETTLING);
+    this.askNextIfDue(now);
+    return this.lastStream;
+  }
+
+  /** Notes that the credentials with which the session was opened have been replaced. */
+  outdated(): void {
+    if (this.stream) {
+      this.stream.isOutdated = true;
+    }
+  }
+
+  /**
+   * Handles the failure of every attempt to open the session with the present credentials. The present stream goes on with the former
+   * ones, unless there is another reason to leave it. Returns whether it goes on.
+   */
+  goesOnOutdated(now: Moment): boolean {
+    if (!this.stream || this.stream.mustBeLeft) {
+      return false;
+    }
+    this.stream.isOutdated = false;
+    this.sendUnsent(now);
+    return true;
+  }
+
+  /** Returns the time limit of an attempt, to connect and again to open: not all of the time that is left to the holds. */
+  attemptLimit(now: Moment): number {
+    const { openTimeout } = this.options;
+    const deadline = this.holds.firstDeadline(now);
+    return deadline === NEVER
+      ? openTimeout
+      : Math.min(Math.max(since(deadline, now) / 3, SHORTEST_ATTEMPT), openTimeout);
+  }
+
+  protected askNextIfDue(now: Moment): void {
+    const { next, stream } = this;
+    if (!next || next.isAsked) {
+      return;
+    }
+    const mayAnswer = stream && !stream.isSilent && stream.isHeard;
+    if (!mayAnswer || next.openBy <= now || !this.isUnsettled) {
+      this.#askNext(now, next);
+    }
+  }
+
+  #askNext(now: Moment, next: Stream): void {
+    // Noted before the messages are handed on.
+    next.begin(now, now + this.attemptLimit(now));
+    const id = next.numberRequest({ kind: "open" });
+    for (const open of this.opens(now, next)) {
+      this.send(next, message(id, { case: "open", value: open }));
+    }
+    if (this.stream?.isHeard) {
+      this.stream.hearing = "withheld";
+    }
+  }
+
+  protected tickNext(now: Moment): void {
+    this.askNextIfDue(now);
+    const { next } = this;
+    if (next && next.openBy <= now) {
+      const took = since(now, next.heartbeats.began);
+      this.#giveUpNext(now, next, new ConnectError(next.endpoint, "timed_out", undefined, took));
+    }
+  }
+
+  /** Gives up the attempt to open a session on the next stream. */
+  #giveUpNext(now: Moment, next: Stream, error: ConnectError): void {
+    this.attemptFailed(now, fateOf(error));
+    this.put({ kind: "hang_up", stream: next.number, error });
+  }
+
+  /** Handles a message on the stream that the session is being opened on. */
+  protected messageOfNext(
+    now: Moment,
+    next: Stream,
+    { requestId, response }: SessionResponse,
+  ): void {
+    if (response.case === "opened") {
+      this.openedInPart(now, Number(requestId), response.value);
+    } else if (response.case === "error") {
+      this.#giveUpNext(now, next, ConnectError.of(next.endpoint, failureOf(response.value)));
+    }
+  }
+
+  /** Handles the end of the next stream, on which the session did not open. */
+  attemptFailed(now: Moment, fate: Fate): void {
+    const { next } = this;
+    if (!next) {
+      return;
+    }
+    this.next = undefined;
+    if (next.isAsked) {
+      if (fate === "dropped") {
+        // As when the stream ends that it is on, which this one may have become.
+        this.holds.attemptDropped(now, this.options.grace);
+      } else if (fate === "ended") {
+        this.holds.attemptDropped(now, 0);
+      }
+      this.settleAttempt(fate);
+      this.#listenAgain(now, fate);
+    }
+    this.sendUnsent(now);
+    this.leaveIfDrained(now);
+  }
+
+  /** Handles the messages withheld from the stream before, if nothing was taken over from it. */
+  #listenAgain(now: Moment, fate: Fate): void {
+    const { stream } = this;
+    if (!stream) {
+      return;
+    }
+    const { withheld, hearing } = stream;
+    stream.withheld = [];
+    stream.hearing = "deaf";
+    if (hearing === "withheld" && fate === "declined") {
+      stream.hearing = "open";
+      for (const kept of withheld) {
+        this.message(now, stream.number, kept);
+      }
+    }
+  }
+}

@@ -1,0 +1,132 @@
+import { create } from "@bufbuild/protobuf";
+import {
+  type GrantedLock,
+  LockSpecSchema,
+  type SessionAcquire,
+  SessionAcquireSchema,
+} from "../generated/leasehold/v1/session_pb";
+import { LockMode } from "../generated/leasehold/v1/types_pb";
+import { toDuration } from "../wire";
+
+/** One lock of an acquire. */
+export interface LockSpec {
+  readonly name: string;
+  readonly mode: LockMode;
+  readonly permits: number;
+  /** The fewest permits to be content with; `undefined` for all. */
+  readonly atLeast: number | undefined;
+  readonly limit: number;
+  readonly limitRevision: number;
+}
+
+/** One acquire, without its caller, as long as it takes and over reconnects. */
+export interface AcquireSpec {
+  readonly locks: readonly LockSpec[];
+  /** Whether it is an acquire of several names, though there be only one. */
+  readonly isOfSeveral: boolean;
+  /** The longest wait; `undefined` without a bound, 0 for none. */
+  readonly wait: number | undefined;
+  readonly value: Uint8Array;
+  readonly lockDelay: number;
+  /** The longest time for which each lock may be held; 0 without a bound. */
+  readonly maxHold: number;
+  readonly actor: number;
+  readonly isReentrant: boolean;
+  readonly trace: string;
+}
+
+/** Returns the spec of one lock. */
+export function lockSpec(name: string, mode: LockMode): LockSpec {
+  return { name, mode, permits: 0, atLeast: undefined, limit: 0, limitRevision: 0 };
+}
+
+/** Returns the field that is 0 although the wire has another meaning for that. */
+export function zeroField(lock: LockSpec): string | undefined {
+  if (lock.mode !== LockMode.SEMAPHORE) {
+    return undefined;
+  }
+  if (lock.permits === 0) {
+    return "permits";
+  }
+  if (lock.atLeast === 0) {
+    return "permits_at_least";
+  }
+  return lock.limit === 0 ? "limit" : undefined;
+}
+
+/** Returns whether it does not wait. */
+export function isTry(spec: AcquireSpec): boolean {
+  return spec.wait === 0;
+}
+
+/** Returns the names, for messages to people. */
+export function label(spec: AcquireSpec): string {
+  return spec.locks.map((lock) => lock.name).join(", ");
+}
+
+/** Returns whether these locks are the ones asked for, each once and in the same order. */
+export function isOf(spec: AcquireSpec, locks: readonly GrantedLock[]): boolean {
+  return (
+    locks.length > 0 &&
+    spec.locks.length === locks.length &&
+    spec.locks.every((lock, index) => lock.name === locks[index]?.name)
+  );
+}
+
+/** Returns whether one mode describes both. */
+function areInSameMode(one: LockSpec, other: LockSpec): boolean {
+  return (
+    one.mode === other.mode &&
+    one.permits === other.permits &&
+    one.atLeast === other.atLeast &&
+    one.limit === other.limit &&
+    one.limitRevision === other.limitRevision
+  );
+}
+
+/** Returns the request, with the rest of the wait. */
+export function acquireMessage(spec: AcquireSpec, wait: number | undefined): SessionAcquire {
+  const message = create(SessionAcquireSchema, {
+    value: spec.value,
+    actor: BigInt(spec.actor),
+    reentrant: spec.isReentrant,
+  });
+  if (wait !== undefined) {
+    message.wait = toDuration(wait);
+  }
+  if (spec.lockDelay > 0) {
+    message.lockDelay = toDuration(spec.lockDelay);
+  }
+  if (spec.maxHold > 0) {
+    message.maxHold = toDuration(spec.maxHold);
+  }
+  const [first] = spec.locks;
+  if (!first) {
+    return message;
+  }
+  if (!spec.locks.every((lock) => areInSameMode(lock, first))) {
+    message.locks = spec.locks.map((lock) =>
+      create(LockSpecSchema, {
+        name: lock.name,
+        mode: lock.mode,
+        permits: lock.permits,
+        limit: lock.limit,
+        limitRevision: lock.limitRevision,
+        permitsAtLeast: lock.atLeast ?? 0,
+      }),
+    );
+    return message;
+  }
+  // Coordinators of every version know one mode for all.
+  message.mode = first.mode;
+  message.permits = first.permits;
+  message.limit = first.limit;
+  message.limitRevision = first.limitRevision;
+  message.permitsAtLeast = first.atLeast ?? 0;
+  if (spec.isOfSeveral) {
+    message.names = spec.locks.map((lock) => lock.name);
+  } else {
+    message.name = first.name;
+  }
+  return message;
+}

@@ -1,0 +1,61 @@
+import type { Calls } from "./calls";
+import { NEVER, now as readClock, since } from "./clock";
+import { SessionCore } from "./core";
+import { Entry } from "./entry";
+import type { SessionInfo } from "./machine/stream";
+import type { SessionOptions } from "./options";
+
+/**
+ * Lease stream, through which a client holds locks for as long as the stream lives.
+ *
+ * When its coordinator is about to go away, or falls silent, the session moves to another one, and takes along what it holds and waits for.
+ * When its coordinator stops before that, holds stay held until their own deadlines, and the session resumes them on the first coordinator
+ * that it reaches. When its stream breaks, every lock of it is lost at once, or suspended if it has a grace, and the session is made anew in
+ * the background; acquires that were waiting go on waiting, in their old place where that still stands. Locks are never re-taken by
+ * themselves.
+ */
+export class Session extends Entry implements AsyncDisposable {
+  readonly #core: SessionCore;
+
+  private constructor(core: SessionCore, calls: Calls) {
+    super(() => core, calls);
+    this.#core = core;
+  }
+
+  /** Makes a session and begins to connect. If it must open, it ends when no coordinator of the first round opens it. @internal */
+  static begin(calls: Calls, options: SessionOptions, mustOpen: boolean): Session {
+    return new Session(new SessionCore(calls.settings, options, mustOpen), calls);
+  }
+
+  /** @internal */
+  get core(): SessionCore {
+    return this.#core;
+  }
+
+  /** Description of the session; `undefined` while it is not open. */
+  get info(): SessionInfo | undefined {
+    return this.#core.info;
+  }
+
+  /**
+   * Milliseconds left until the coordinator goes away; `undefined` if it has not said that it will. Nothing needs to be done about it: the
+   * session moves to another coordinator by itself, with all that it holds and waits for.
+   */
+  get drainsIn(): number | undefined {
+    const { drainsAt } = this.#core;
+    return drainsAt === NEVER ? undefined : since(drainsAt, readClock());
+  }
+
+  /**
+   * Closes the session: its holds are lost first (with `session_closed`) and its acquires fail with `closed`, then the coordinator releases
+   * everything and hands it to the next waiters. Resolves when it has confirmed that, or after a few seconds. Closing it again does nothing.
+   */
+  close(): Promise<void> {
+    return this.#core.close();
+  }
+
+  /** Closes the session, at the end of the block of `await using`. */
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+}

@@ -1,0 +1,95 @@
+import "reflect-metadata";
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import type { INestApplicationContext, Type } from "@nestjs/common";
+import { AcquireError, Client, ClosedError, LockLostError } from "../src/index";
+import { heldLock, LeaseholdModule, WithLock } from "../src/nestjs";
+import { Server } from "./server";
+
+let server: Server;
+before(async () => {
+  server = await Server.start();
+});
+after(() => server.stop());
+
+let concurrent = 0;
+let most = 0;
+
+class Orders {
+  async pay(id: number): Promise<bigint> {
+    most = Math.max(most, ++concurrent);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    concurrent--;
+    assert.equal(heldLock().name, `orders/${id}`);
+    return heldLock().token;
+  }
+
+  async report(work: () => Promise<unknown>): Promise<unknown> {
+    return await work();
+  }
+}
+decorate(
+  Orders,
+  "pay",
+  WithLock((id: number) => `orders/${id}`),
+);
+decorate(Orders, "report", WithLock("report", { wait: 0 }));
+
+/** Decorates a method, as `@decorator` does. */
+function decorate(
+  type: Type,
+  name: string,
+  decorator: (target: object, name: string, descriptor: never) => void,
+): void {
+  const descriptor = Object.getOwnPropertyDescriptor(type.prototype, name) ?? {};
+  decorator(type.prototype, name, descriptor as never);
+  Object.defineProperty(type.prototype, name, descriptor);
+}
+
+async function start(): Promise<INestApplicationContext> {
+  const { NestFactory } = await import("@nestjs/core");
+  const leasehold = LeaseholdModule.forRootAsync({
+    useFactory: (url: string) => ({ endpoints: url, clientName: "nest" }),
+    inject: ["URL"],
+    imports: [
+      {
+        module: class Config {},
+        providers: [{ provide: "URL", useValue: server.url }],
+        exports: ["URL"],
+      },
+    ],
+  });
+  const root = { module: class App {}, imports: [leasehold], providers: [Orders] };
+  return await NestFactory.createApplicationContext(root, { logger: false });
+}
+
+test("methods of two applications run under one lock", async () => {
+  const apps = [await start(), await start()];
+  const pays = apps.flatMap((app) => [1, 1].map((id) => app.get(Orders).pay(id)));
+  const tokens = await Promise.all(pays);
+  assert.equal(new Set(tokens).size, 4);
+  assert.equal(most, 1);
+  const [one, other] = apps.map((app) => app.get(Orders));
+  await one?.report(async () => {
+    const busy = other?.report(async () => undefined) ?? Promise.resolve();
+    await assert.rejects(busy, (error) => error instanceof AcquireError && error.kind === "busy");
+  });
+  assert.throws(heldLock, TypeError);
+  for (const app of apps) {
+    await app.close();
+  }
+});
+
+test("a method whose lock is lost is told, and does not count", async () => {
+  const app = await start();
+  const client = app.get(Client);
+  const work = app.get(Orders).report(async () => {
+    const { signal } = heldLock();
+    const told = new Promise((resolve) => signal.addEventListener("abort", resolve));
+    await client.admin.forceRelease("report");
+    await told;
+  });
+  await assert.rejects(work, LockLostError);
+  await app.close();
+  assert.throws(() => client.session, ClosedError);
+});

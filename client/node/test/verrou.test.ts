@@ -1,0 +1,87 @@
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { type Client, connect } from "../src/index";
+import { verrouStore } from "../src/verrou";
+import { Server } from "./server";
+
+let server: Server;
+let client: Client;
+let stores = 0;
+before(async () => {
+  // The kit's shortest TTL is 400 ms.
+  server = await Server.start("--min-ttl", "100ms");
+  client = await connect(server.url);
+});
+after(async () => {
+  await client.close();
+  await server.stop();
+});
+
+/** Makes a store with names of its own: the tests of the kit use one name, and leave it locked. */
+function createStore() {
+  return verrouStore(client, { prefix: `verrou/${++stores}/` });
+}
+
+type Body = (tools: { assert: object }) => Promise<void>;
+
+const ASSERT = {
+  isTrue: (value: unknown) => assert.equal(value, true),
+  isFalse: (value: unknown) => assert.equal(value, false),
+  isString: (value: unknown) => assert.equal(typeof value, "string"),
+  equal: assert.equal,
+  deepEqual: assert.deepEqual,
+  rejects: (work: () => Promise<unknown>, message: string) => assert.rejects(work, { message }),
+};
+
+test("the kit of verrou", { concurrency: true }, async (context) => {
+  const { registerStoreTestSuite } = await import("@verrou/core/test_suite");
+  const kit: { name: string; body: Body; expected?: new () => Error }[] = [];
+  // As its own runner registers tests.
+  const register = (name: string, body: Body) => {
+    const one: (typeof kit)[number] = { name, body };
+    kit.push(one);
+    return {
+      throws: (_message: string, expected: new () => Error) => {
+        one.expected = expected;
+      },
+    };
+  };
+  registerStoreTestSuite({ test: register as never, createStore });
+  assert(kit.length > 20);
+  const tests = kit.map(({ name, body, expected }) =>
+    context.test(name, async () => {
+      const run = body({ assert: ASSERT });
+      await (expected ? assert.rejects(run, expected) : run);
+    }),
+  );
+  await Promise.all(tests);
+});
+
+test("another process restores a lock, and a stranger can't", async () => {
+  const { LockFactory } = await import("@verrou/core");
+  const options = { prefix: "verrou/restored/" };
+  const [one, other] = [verrouStore(client, options), verrouStore(client, options)];
+  const lock = new LockFactory(one).createLock("foo", 5000);
+  await lock.acquire();
+  const restored = new LockFactory(other).restoreLock(lock.serialize());
+  await restored.extend(6000);
+  const stranger = new LockFactory(other).createLock("foo", 5000);
+  await assert.rejects(stranger.release(), { code: "E_LOCK_NOT_OWNED" });
+  assert.equal(await lock.isLocked(), true);
+  await restored.release();
+  assert.equal(await lock.isLocked(), false);
+});
+
+test("a lock without a TTL lasts as long as the session", async () => {
+  const { LockFactory } = await import("@verrou/core");
+  const other = await connect(server.url);
+  const lock = new LockFactory(verrouStore(other)).createLock("kept", null);
+  assert.equal(await lock.acquireImmediately(), true);
+  await lock.extend(1000);
+  const rival = new LockFactory(verrouStore(client)).createLock("kept", null);
+  await assert.rejects(rival.release(), { code: "E_LOCK_NOT_OWNED" });
+  assert.equal(await rival.acquireImmediately(), false);
+  await other.close();
+  assert.equal(await rival.acquireImmediately(), true);
+  await rival.release();
+});

@@ -1,0 +1,1 @@
+export * from "./dist/v1.js";
