@@ -1,0 +1,122 @@
+package dev.leasehold;
+
+import com.google.protobuf.ByteString;
+import dev.leasehold.internal.Failures;
+import dev.leasehold.internal.SessionDriver;
+import dev.leasehold.internal.machine.AcquireSpec;
+import dev.leasehold.internal.machine.Moments;
+import dev.leasehold.internal.machine.Output.AcquireResult;
+import dev.leasehold.internal.machine.Output.Granted;
+import java.time.Duration;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.function.BiFunction;
+import java.util.function.Supplier;
+
+/**
+ * Common part of requests for one lock, for several, and for a leadership: an acquire, and the session to ask on.
+ *
+ * @param session source of the session; fails with {@link ErrorKind#CLOSED} if the client is closed
+ * @param spec the acquire
+ */
+record Acquiring(Supplier<SessionDriver> session, AcquireSpec spec) {
+    static Acquiring of(Supplier<SessionDriver> session, boolean isSeveral, List<LockSpec> locks) {
+        return new Acquiring(
+                session,
+                new AcquireSpec(List.copyOf(locks), isSeveral, Moments.NEVER, ByteString.EMPTY, 0, 0, 0, false, ""));
+    }
+
+    private Acquiring with(AcquireSpec changed) {
+        return new Acquiring(session, changed);
+    }
+
+    Acquiring locks(List<LockSpec> locks) {
+        return with(spec.withLocks(locks));
+    }
+
+    Acquiring longestWait(Duration wait) {
+        return with(spec.withLongestWait(Math.max(0, Moments.nanos(wait))));
+    }
+
+    Acquiring value(byte[] value) {
+        return with(spec.withValue(ByteString.copyFrom(value)));
+    }
+
+    Acquiring lockDelay(Duration delay) {
+        return with(spec.withLockDelay(Moments.nanos(delay)));
+    }
+
+    Acquiring maxHold(Duration bound) {
+        return with(spec.withMaxHold(Moments.nanos(bound)));
+    }
+
+    Acquiring actor(Actor actor) {
+        return with(spec.withActor(actor.number()));
+    }
+
+    Acquiring reentrant() {
+        return with(spec.withReentrant());
+    }
+
+    String label() {
+        return spec.label();
+    }
+
+    private SessionDriver checkedSession() {
+        for (LockSpec lock : spec.locks()) {
+            // The coordinator would take 0 for the default.
+            if (!lock.invalidField().isEmpty()) {
+                Failure failure = Failures.invalidField("acquire." + lock.invalidField(), "must be at least 1");
+                throw new AcquireException(ErrorKind.INVALID, label(), failure);
+            }
+        }
+        return session.get();
+    }
+
+    /** Waits for the locks, and makes something of the session and the grants. */
+    <T> T acquire(BiFunction<SessionDriver, List<Granted>, T> make) throws InterruptedException {
+        SessionDriver on = checkedSession();
+        CompletableFuture<AcquireResult> call = new CompletableFuture<>();
+        long id = on.acquire(spec.withTraceparent(on.settings().traceparent()), call);
+        AcquireResult result;
+        try {
+            result = Waits.interruptibly(call);
+        } catch (InterruptedException e) {
+            on.abandon(id, call);
+            throw e;
+        }
+        if (result.failure() != null) {
+            throw new AcquireException(result.failure());
+        }
+        return make.apply(on, result.granted());
+    }
+
+    /** Asks for the locks without waiting. To cancel the future, or to complete it in any other way, cancels the request. */
+    <T> CompletableFuture<T> acquireAsync(BiFunction<SessionDriver, List<Granted>, T> make) {
+        SessionDriver on;
+        try {
+            on = checkedSession();
+        } catch (LeaseholdException e) {
+            return CompletableFuture.failedFuture(e);
+        }
+        CompletableFuture<AcquireResult> call = new CompletableFuture<>();
+        CompletableFuture<T> result = new CompletableFuture<>();
+        call.thenAcceptAsync(
+                answer -> {
+                    if (answer.failure() != null) {
+                        result.completeExceptionally(new AcquireException(answer.failure()));
+                    } else {
+                        result.complete(make.apply(on, answer.granted()));
+                    }
+                },
+                on.settings().executor());
+        long id = on.acquire(spec.withTraceparent(on.settings().traceparent()), call);
+        result.whenComplete((granted, failure) -> {
+            if (failure != null) {
+                // Cancelled by the program, or failed: then nothing is left to give back.
+                on.abandon(id, call);
+            }
+        });
+        return result;
+    }
+}

@@ -1,0 +1,25 @@
+package dev.leasehold;
+
+import dev.leasehold.internal.CallFailedException;
+
+/** Call without a session that failed: {@link #failure()} has the coordinator's answer, or why there is none. */
+public final class CallException extends LeaseholdException {
+    private static final long serialVersionUID = 1;
+
+    CallException(Failure failure) {
+        super(failure.kind(), failure.toString(), failure);
+    }
+
+    /** A call. */
+    interface Call<T> {
+        T make() throws CallFailedException;
+    }
+
+    static <T> T unwrapping(Call<T> call) {
+        try {
+            return call.make();
+        } catch (CallFailedException e) {
+            throw new CallException(e.failure());
+        }
+    }
+}

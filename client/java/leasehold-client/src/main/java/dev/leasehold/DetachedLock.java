@@ -1,0 +1,139 @@
+package dev.leasehold;
+
+import com.google.protobuf.ByteString;
+import dev.leasehold.internal.BootClock;
+import dev.leasehold.internal.CallFailedException;
+import dev.leasehold.internal.Calls;
+import dev.leasehold.internal.machine.Moments;
+import dev.leasehold.v1.LockServiceGrpc;
+import dev.leasehold.v1.ReleaseRequest;
+import dev.leasehold.v1.ReleaseResponse;
+import dev.leasehold.v1.RenewRequest;
+import dev.leasehold.v1.RenewResponse;
+import java.time.Duration;
+
+/**
+ * Lock that no session holds. Renew it well before {@link #validFor} has passed; otherwise it ends, whatever this process does. It is not
+ * released when this process ends. All methods may be called from any thread.
+ */
+public final class DetachedLock {
+    private final Calls calls;
+    private final String name;
+    private final long token;
+    private final ByteString ownerId;
+    private final int permits;
+    private volatile com.google.protobuf.Duration ttl;
+    private volatile long heldUntil;
+
+    DetachedLock(
+            Calls calls,
+            String name,
+            long token,
+            ByteString ownerId,
+            int permits,
+            com.google.protobuf.Duration ttl,
+            long heldUntil) {
+        this.calls = calls;
+        this.name = name;
+        this.token = token;
+        this.ownerId = ownerId;
+        this.permits = permits;
+        this.ttl = ttl;
+        this.heldUntil = heldUntil;
+    }
+
+    /** Returns the lock's name. */
+    public String name() {
+        return name;
+    }
+
+    /** Returns the fencing token; see {@link Grant#token}. */
+    public long token() {
+        return token;
+    }
+
+    /** Returns how many permits of a semaphore were granted; 0 for other locks. */
+    public int permits() {
+        return permits;
+    }
+
+    /** Returns the owner id, with which another process can take the lock up. Secret: whoever has it can release the lock. */
+    public byte[] ownerId() {
+        return ownerId.toByteArray();
+    }
+
+    /** Returns whether it is held at this moment, by this process's own clock. */
+    public boolean isHeld() {
+        return !validFor().isZero();
+    }
+
+    /** Returns the time left until it ends unless it is renewed. */
+    public Duration validFor() {
+        return Duration.ofNanos(Moments.since(heldUntil, BootClock.now()));
+    }
+
+    /** Makes a call on a thread that may have been interrupted before: work that is interrupted must still give its lock back. */
+    private static <T> T despiteInterrupt(CallException.Call<T> call) throws CallFailedException {
+        boolean wasInterrupted = Thread.interrupted();
+        try {
+            return call.make();
+        } finally {
+            if (wasInterrupted) {
+                Thread.currentThread().interrupt();
+            }
+        }
+    }
+
+    /**
+     * Renews it, for the TTL from now on. An interrupt ends the call only if it comes while that runs.
+     *
+     * @throws LockLostException if it is not held any more
+     * @throws HoldException if no coordinator confirmed the renewal
+     */
+    public void renew() {
+        RenewRequest.Builder request = RenewRequest.newBuilder().setName(name).setOwnerId(ownerId);
+        com.google.protobuf.Duration asked = ttl;
+        if (asked != null) {
+            request.setTtl(asked);
+        }
+        long[] sentAt = new long[1];
+        RenewResponse answer;
+        try {
+            answer = despiteInterrupt(() -> calls.call(
+                    Calls.Rule.FREELY, LockServiceGrpc.getRenewMethod(), request.build(), 0, () -> sentAt[0] = BootClock.now()));
+        } catch (CallFailedException e) {
+            throw new HoldException(name, e.failure().kind(), e.failure());
+        }
+        if (!answer.getRenewed()) {
+            heldUntil = BootClock.now();
+            throw new LockLostException(name, token, LostReason.UNKNOWN);
+        }
+        heldUntil = Moments.after(sentAt[0], Moments.nanos(answer.getTtl()));
+    }
+
+    /** Renews it as {@link #renew()} does, for another TTL from now on, which later renewals keep. */
+    public void renew(Duration time) {
+        ttl = Moments.wire(Moments.nanos(time));
+        renew();
+    }
+
+    /**
+     * Gives it back. An interrupt ends the call only if it comes while that runs.
+     *
+     * @throws LockLostException if it was not held any more
+     * @throws HoldException if no coordinator confirmed the release; it may have been carried out
+     */
+    public void release() {
+        heldUntil = BootClock.now();
+        ReleaseRequest request = ReleaseRequest.newBuilder().setName(name).setOwnerId(ownerId).build();
+        ReleaseResponse answer;
+        try {
+            answer = despiteInterrupt(() -> calls.call(Calls.Rule.UNSENT, LockServiceGrpc.getReleaseMethod(), request, 0, () -> {}));
+        } catch (CallFailedException e) {
+            throw new HoldException(name, e.failure().kind(), e.failure());
+        }
+        if (!answer.getReleased()) {
+            throw new LockLostException(name, token, LostReason.UNKNOWN);
+        }
+    }
+}

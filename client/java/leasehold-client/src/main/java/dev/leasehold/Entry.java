@@ -1,0 +1,45 @@
+package dev.leasehold;
+
+import dev.leasehold.internal.Calls;
+import dev.leasehold.internal.SessionDriver;
+import java.util.List;
+import java.util.stream.Stream;
+
+/** Methods by which clients and sessions begin requests. */
+public abstract sealed class Entry permits LeaseholdClient, Session {
+    final Calls calls;
+
+    Entry(Calls calls) {
+        this.calls = calls;
+    }
+
+    /** Returns the session to ask on; fails with {@link ErrorKind#CLOSED} if the client is closed. */
+    abstract SessionDriver driver();
+
+    abstract Candidacies candidacies();
+
+    /** Requests the lock of this name: 1 to 512 bytes of UTF-8 without control characters, matched whole. */
+    public LockRequest lock(String name) {
+        return new LockRequest(Acquiring.of(this::driver, false, List.of(LockSpec.exclusive(name))));
+    }
+
+    /** Requests exclusive holds of several locks: 1 to 64 of different names, all together or none. */
+    public MultiLockRequest locks(String... names) {
+        return locks(Stream.of(names).map(LockSpec::exclusive).toList());
+    }
+
+    /** Requests several locks, each in a mode of its own: 1 to 64 of different names, all together or none. */
+    public MultiLockRequest locks(List<LockSpec> specs) {
+        return new MultiLockRequest(Acquiring.of(this::driver, true, specs));
+    }
+
+    /** Returns the semaphore of this name with limit permits: 1 to 1000000. */
+    public Semaphore semaphore(String name, int limit) {
+        return new Semaphore(this::driver, name, limit, 0);
+    }
+
+    /** Returns the election of this name. */
+    public Election election(String name) {
+        return new Election(Acquiring.of(this::driver, false, List.of(LockSpec.exclusive(name))), this::candidacies, calls);
+    }
+}

@@ -1,0 +1,313 @@
+package dev.leasehold;
+
+import com.google.protobuf.ByteString;
+import dev.leasehold.internal.BootClock;
+import dev.leasehold.internal.SessionDriver;
+import dev.leasehold.internal.machine.Change;
+import dev.leasehold.internal.machine.Lease;
+import dev.leasehold.internal.machine.Moments;
+import dev.leasehold.internal.machine.Output.Granted;
+import dev.leasehold.internal.machine.Output.HoldResult;
+import java.time.Duration;
+import java.util.Optional;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.Consumer;
+
+/**
+ * Common part of a {@link Hold} and a {@link Term}. All methods may be called from any thread.
+ */
+public abstract sealed class Grant implements AutoCloseable permits Hold, Term {
+    final SessionDriver session;
+    final Granted granted;
+    private final AtomicReference<CompletableFuture<Void>> releasing = new AtomicReference<>();
+    private final CompletableFuture<Void> stop = new CompletableFuture<>();
+
+    Grant(SessionDriver session, Granted granted) {
+        this.session = session;
+        this.granted = granted;
+    }
+
+    /** Returns the lock's name. */
+    public String name() {
+        return granted.lease().name();
+    }
+
+    /**
+     * Returns the fencing token: greater than that of every earlier grant of this name. Pass it to whatever the lock protects, and let that
+     * refuse a smaller token than the largest it has seen: then a holder that was paused and does not know yet that it lost the lock can do
+     * no harm.
+     */
+    public long token() {
+        return granted.lease().token();
+    }
+
+    /**
+     * Returns if the lock is held, and otherwise fails. It reads the clock, so that it is right also after a pause of the garbage collector
+     * or of the whole process, when timers are late. Cheap enough to call before every step.
+     *
+     * @throws LockLostException if the lock is lost
+     * @throws HoldException if it is suspended, or was released; see {@link HoldException#kind()}
+     */
+    public void check() {
+        Lease.View view = granted.lease().at(BootClock.now());
+        switch (view.state()) {
+            case HELD -> {}
+            case SUSPENDED -> throw new HoldException(name(), ErrorKind.SUSPENDED, null);
+            case RELEASED -> throw new HoldException(name(), ErrorKind.RELEASED, null);
+            case LOST -> throw new LockLostException(name(), token(), view.reason());
+        }
+    }
+
+    /** Returns whether the lock is held, suspended, lost or released, by the clock at this moment. */
+    public HoldState state() {
+        return granted.lease().at(BootClock.now()).state();
+    }
+
+    /** Returns whether the lock is held at this moment. */
+    public boolean isHeld() {
+        return state() == HoldState.HELD;
+    }
+
+    /** Returns why the lock was lost, if it was. */
+    public Optional<LostReason> lostReason() {
+        return Optional.ofNullable(granted.lease().at(BootClock.now()).reason());
+    }
+
+    /** Returns the time left until the lock is lost unless a heartbeat is answered before; zero while it is not held. */
+    public Duration validFor() {
+        long now = BootClock.now();
+        Lease.View view = granted.lease().at(now);
+        return view.state() == HoldState.HELD ? Duration.ofNanos(Moments.since(view.until(), now)) : Duration.ZERO;
+    }
+
+    /**
+     * Returns the time left until the lock is lost, held or suspended, unless a coordinator answers before; zero once it is lost. For work
+     * that continues during a suspension and must end with the loss.
+     */
+    public Duration lostIn() {
+        long now = BootClock.now();
+        Lease.View view = granted.lease().at(now);
+        return view.isAlive() ? Duration.ofNanos(Moments.since(view.until(), now)) : Duration.ZERO;
+    }
+
+    /**
+     * Returns the time left until the lock ends because it may be held no longer ({@link LockRequest#maxHold}), whatever is answered; empty
+     * if it has no such bound.
+     */
+    public Optional<Duration> endsIn() {
+        long endsAt = granted.lease().endsAt();
+        return endsAt == Moments.NEVER ? Optional.empty() : Optional.of(Duration.ofNanos(Moments.since(endsAt, BootClock.now())));
+    }
+
+    /** Returns the last request of an operator to release the lock, if there is one. Nothing happens if it is not heeded. */
+    public Optional<ReleaseRequest> releaseRequest() {
+        return Optional.ofNullable(granted.lease().releaseRequest());
+    }
+
+    /**
+     * Waits until an operator asks for the release of the lock; returns at once if one did before. Empty when the lock is lost or released.
+     * The lock is held on: finish what must be finished and release it, or go on.
+     *
+     * @throws InterruptedException if the thread is interrupted before that
+     */
+    public Optional<ReleaseRequest> awaitReleaseRequest() throws InterruptedException {
+        while (true) {
+            CompletableFuture<Void> changed = granted.lease().onChange();
+            if (state().isFinal()) {
+                return Optional.empty();
+            }
+            Optional<ReleaseRequest> asked = releaseRequest();
+            if (asked.isPresent()) {
+                return asked;
+            }
+            Waits.interruptibly(changed);
+        }
+    }
+
+    /**
+     * Calls the listener when an operator asks for the release of the lock, on the client's executor, and at once if one did before. It is
+     * called for one request after the other; of several that come while it runs, for the last. It is not called once the lock has ended.
+     *
+     * @return calls it off
+     */
+    public Runnable onReleaseRequest(Consumer<ReleaseRequest> listener) {
+        AtomicBoolean isOff = new AtomicBoolean();
+        lookForRequest(null, isOff, listener);
+        return () -> isOff.set(true);
+    }
+
+    private void lookForRequest(ReleaseRequest last, AtomicBoolean isOff, Consumer<ReleaseRequest> listener) {
+        CompletableFuture<Void> changed = granted.lease().onChange();
+        ReleaseRequest asked = granted.lease().releaseRequest();
+        if (isOff.get() || state().isFinal()) {
+            return;
+        }
+        if (asked == last) {
+            changed.thenRun(() -> lookForRequest(last, isOff, listener));
+            return;
+        }
+        session.settings().executor().execute(() -> {
+            try {
+                if (!isOff.get()) {
+                    listener.accept(asked);
+                }
+            } finally {
+                lookForRequest(asked, isOff, listener);
+            }
+        });
+    }
+
+    /**
+     * Calls the listener once when the lock is lost, on the client's executor, and at once if it is. It is not called for a lock that is
+     * only suspended, or that this process releases.
+     *
+     * @return calls it off
+     */
+    public Runnable onLost(Consumer<LostReason> listener) {
+        return granted.lease().watch(state -> {
+            if (state == HoldState.LOST) {
+                session.settings().executor().execute(() -> lostReason().ifPresent(listener));
+            }
+        });
+    }
+
+    /**
+     * Calls the listener once when work under the lock should end, on the client's executor, and at once if it should already: the lock is
+     * lost, or the future that runs the work was cancelled ({@link LockRequest#callAsync}, {@link Election#runAsync}). In the latter case the
+     * lock is held until the work is done.
+     */
+    public void onStop(Runnable listener) {
+        AtomicBoolean hasCalled = new AtomicBoolean();
+        Runnable once = () -> {
+            if (hasCalled.compareAndSet(false, true)) {
+                session.settings().executor().execute(listener);
+            }
+        };
+        stop.thenRun(once);
+        granted.lease().watch(state -> {
+            if (state == HoldState.LOST) {
+                once.run();
+            }
+        });
+    }
+
+    /** Asks the work under the lock to end. */
+    void requestStop() {
+        stop.complete(null);
+    }
+
+    /**
+     * Returns a future of the next state that differs from this one, completed on the client's executor; at once if it differs already.
+     * States that last for a moment only may be missed.
+     */
+    public CompletableFuture<HoldState> changeFrom(HoldState from) {
+        CompletableFuture<HoldState> result = new CompletableFuture<>();
+        lookForChange(from, result);
+        return result;
+    }
+
+    private void lookForChange(HoldState from, CompletableFuture<HoldState> result) {
+        CompletableFuture<Void> changed = granted.lease().onChange();
+        HoldState state = state();
+        if (state != from) {
+            session.settings().executor().execute(() -> result.complete(state));
+        } else {
+            changed.thenRun(() -> lookForChange(from, result));
+        }
+    }
+
+    /** Calls the watcher when the lock has ended, in the thread that ends it. */
+    Runnable watch(Consumer<HoldState> watcher) {
+        return granted.lease().watch(watcher);
+    }
+
+    /** Waits while the lock is suspended, whatever interrupts it. Returns its loss; null if it is not lost. */
+    LockLostException settled() {
+        boolean wasInterrupted = false;
+        while (true) {
+            CompletableFuture<Void> changed = granted.lease().onChange();
+            Lease.View view = granted.lease().at(BootClock.now());
+            if (view.state() != HoldState.SUSPENDED) {
+                if (wasInterrupted) {
+                    Thread.currentThread().interrupt();
+                }
+                return view.state() == HoldState.LOST ? new LockLostException(name(), token(), view.reason()) : null;
+            }
+            try {
+                changed.get();
+            } catch (InterruptedException e) {
+                wasInterrupted = true;
+            } catch (ExecutionException e) {
+                throw new IllegalStateException(e);
+            }
+        }
+    }
+
+    /**
+     * Gives the lock back. Idempotent: every call returns the result of the first. It is completed by the thread that has the answer, and
+     * never exposed to the program.
+     */
+    CompletableFuture<Void> give() {
+        CompletableFuture<Void> mine = new CompletableFuture<>();
+        if (!releasing.compareAndSet(null, mine)) {
+            return releasing.get();
+        }
+        CompletableFuture<HoldResult> answer = session.release(granted, session.settings().traceparent());
+        if (answer == null) {
+            LostReason reason = granted.lease().at(BootClock.now()).reason();
+            mine.completeExceptionally(new LockLostException(name(), token(), reason));
+        } else {
+            answer.thenAccept(result -> {
+                LeaseholdException failed = error(result);
+                if (failed == null) {
+                    mine.complete(null);
+                } else {
+                    mine.completeExceptionally(failed);
+                }
+            });
+        }
+        return mine;
+    }
+
+    /** Gives the lock back and waits for the answer, whatever interrupts it. */
+    void giveAndWait() {
+        Waits.uninterruptibly(give());
+    }
+
+    CompletableFuture<Void> change(Change change) {
+        return session.change(granted, change).thenAcceptAsync(
+                result -> {
+                    LeaseholdException failed = error(result);
+                    if (failed != null) {
+                        throw failed;
+                    }
+                },
+                session.settings().executor());
+    }
+
+    void changeAndWait(Change change) throws InterruptedException {
+        CompletableFuture<HoldResult> answer = session.change(granted, change);
+        LeaseholdException failed = error(Waits.interruptibly(answer));
+        if (failed != null) {
+            throw failed;
+        }
+    }
+
+    static Change value(byte[] value) {
+        return Change.value(ByteString.copyFrom(value));
+    }
+
+    private LeaseholdException error(HoldResult result) {
+        return switch (result.outcome()) {
+            case DONE -> null;
+            case LOST -> result.reason() == Lease.RELEASED
+                    ? new HoldException(name(), ErrorKind.RELEASED, null)
+                    : new LockLostException(name(), token(), result.reason());
+            case UNCONFIRMED -> new HoldException(name(), ErrorKind.UNCONFIRMED, null);
+            case REFUSED -> new HoldException(name(), result.failure().kind(), result.failure());
+        };
+    }
+}

@@ -1,0 +1,60 @@
+package dev.leasehold;
+
+import java.time.Duration;
+import java.time.Instant;
+import java.util.Arrays;
+import java.util.Optional;
+
+/**
+ * Holder of a lock, as others see it. Its owner id is secret and never shown.
+ *
+ * @param sessionId its session; empty for a caller without one, and for a program that does not use Leasehold
+ * @param clientName name that its client gave itself
+ * @param coordinator coordinator through which it was granted or last confirmed
+ * @param token fencing token; 0 for a program that does not use Leasehold
+ * @param acquiredAt time of the grant, by the store's clock; empty for a program that does not use Leasehold
+ * @param ttl time left until the hold ends unless it is renewed; empty if it never ends
+ * @param value what the holder attached to its hold
+ * @param holdCount number of times that its actor holds the lock
+ * @param isForeign whether it is a program that does not use Leasehold
+ * @param permits permits that it holds of a semaphore; 0 in other modes
+ * @param actor number of its actor; 0 for none
+ * @param maxHold longest time for which it may hold the lock, from its grant on; empty without a bound
+ */
+public record Holder(
+        String sessionId,
+        String clientName,
+        String coordinator,
+        long token,
+        Optional<Instant> acquiredAt,
+        Optional<Duration> ttl,
+        byte[] value,
+        int holdCount,
+        boolean isForeign,
+        int permits,
+        long actor,
+        Optional<Duration> maxHold) {
+
+    /** Compares the values by their bytes. */
+    @Override
+    public boolean equals(Object other) {
+        return other instanceof Holder holder
+                && sessionId.equals(holder.sessionId)
+                && clientName.equals(holder.clientName)
+                && coordinator.equals(holder.coordinator)
+                && token == holder.token
+                && acquiredAt.equals(holder.acquiredAt)
+                && ttl.equals(holder.ttl)
+                && Arrays.equals(value, holder.value)
+                && holdCount == holder.holdCount
+                && isForeign == holder.isForeign
+                && permits == holder.permits
+                && actor == holder.actor
+                && maxHold.equals(holder.maxHold);
+    }
+
+    @Override
+    public int hashCode() {
+        return (sessionId.hashCode() * 31 + Long.hashCode(token)) * 31 + Arrays.hashCode(value);
+    }
+}

@@ -1,0 +1,390 @@
+package dev.leasehold;
+
+import com.google.protobuf.ByteString;
+import dev.leasehold.internal.BootClock;
+import dev.leasehold.internal.Calls;
+import dev.leasehold.internal.Credentials;
+import dev.leasehold.internal.Measures;
+import dev.leasehold.internal.SessionDriver;
+import dev.leasehold.internal.Settings;
+import dev.leasehold.internal.Threads;
+import dev.leasehold.internal.machine.Moments;
+import dev.leasehold.v1.SessionOpen;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.Executor;
+import java.util.function.Consumer;
+
+/**
+ * Client of the coordinators of one service. It has one session, made on first use and shared by everything that is asked of the client
+ * itself, and as many more as {@link #newSession} makes. All methods may be called from any thread. Make one for a program.
+ */
+public final class LeaseholdClient extends Entry implements AutoCloseable {
+    /** Version of this library, in step with that of the coordinator. */
+    public static final String VERSION = "0.1.0";
+
+    private final Builder options;
+    private final Settings settings;
+    private final Object lock = new Object();
+    private final Set<Session> sessions = new HashSet<>();
+    /** The client's own session; null before its first use. */
+    private Session shared;
+
+    private boolean isClosed;
+
+    private LeaseholdClient(Builder options, Settings settings) {
+        super(new Calls(settings));
+        this.options = options;
+        this.settings = settings;
+    }
+
+    /**
+     * Returns the builder of a client of the coordinators at these URLs, separated by commas. A name may stand for several coordinators: each
+     * address that it resolves to is one. A URL without a scheme is an http URL, and the port is 7420 unless it names one.
+     */
+    public static Builder builder(String endpoints) {
+        return new Builder(endpoints);
+    }
+
+    /**
+     * Makes a client with default settings, and opens its session; see {@link Builder#connect}.
+     *
+     * @throws SessionOpenException if no coordinator opens it: each is attempted once
+     * @throws InterruptedException if the thread is interrupted before that
+     */
+    public static LeaseholdClient connect(String endpoints) throws InterruptedException {
+        return builder(endpoints).connect();
+    }
+
+    /** Returns the client's own session, which it makes if it was not used before; fails with {@link ErrorKind#CLOSED} if it is closed. */
+    public Session session() {
+        synchronized (lock) {
+            requireOpen();
+            if (shared == null || shared.hasEnded()) {
+                sessions.remove(shared);
+                shared = make(false);
+            }
+            return shared;
+        }
+    }
+
+    private void requireOpen() {
+        if (isClosed) {
+            throw new LeaseholdException(ErrorKind.CLOSED, "the client was closed", null);
+        }
+    }
+
+    private Session make(boolean mustOpen) {
+        Session made = new Session(new SessionDriver(settings, options.open(), mustOpen), calls);
+        sessions.add(made);
+        return made;
+    }
+
+    /**
+     * Opens a further session, on a connection of its own. A session that has been open is made anew by itself. Close it when it is not needed
+     * any more.
+     *
+     * @throws SessionOpenException if no coordinator opens it: each is attempted once
+     * @throws InterruptedException if the thread is interrupted before that
+     */
+    public Session newSession() throws InterruptedException {
+        Session made;
+        synchronized (lock) {
+            requireOpen();
+            sessions.removeIf(Session::hasEnded);
+            made = make(true);
+        }
+        return opened(made);
+    }
+
+    private static Session opened(Session made) throws InterruptedException {
+        boolean isOpen = false;
+        try {
+            made.awaitOpen();
+            isOpen = true;
+            return made;
+        } finally {
+            if (!isOpen) {
+                made.beginClose();
+            }
+        }
+    }
+
+    /**
+     * Requests a lock that no session holds, for callers whose lock has to outlive them; see {@link DetachedRequest}. No session is opened for
+     * it.
+     */
+    public DetachedRequest detachedLock(LockSpec spec) {
+        return new DetachedRequest(calls, spec);
+    }
+
+    /**
+     * Takes up a detached lock by the owner id that its grant gave, perhaps to another process. Asks nobody: the lock counts as not held before
+     * {@link DetachedLock#renew()} has found that it is.
+     */
+    public DetachedLock attachDetachedLock(String name, long token, byte[] ownerId) {
+        return new DetachedLock(calls, name, token, ByteString.copyFrom(ownerId), 0, null, BootClock.now());
+    }
+
+    /** Returns the operator's view of locks and sessions. No session is opened for it. */
+    public Admin admin() {
+        return new Admin(calls);
+    }
+
+    @Override
+    SessionDriver driver() {
+        return session().driver();
+    }
+
+    @Override
+    Candidacies candidacies() {
+        return session().candidacies();
+    }
+
+    /**
+     * Closes all sessions, as {@link Session#close} does, and all connections. The client can't be used after that. Closing it again does
+     * nothing.
+     */
+    @Override
+    public void close() {
+        List<Session> open;
+        synchronized (lock) {
+            isClosed = true;
+            open = List.copyOf(sessions);
+        }
+        List<CompletableFuture<Void>> closing = open.stream().map(Session::beginClose).toList();
+        closing.forEach(Waits::uninterruptibly);
+        calls.close();
+    }
+
+    /** Settings of a client. */
+    public static final class Builder {
+        private final String endpoints;
+        private String clientName = "";
+        private Duration ttl = Duration.ZERO;
+        private Duration grace = Duration.ZERO;
+        private final Map<String, String> metadata = new HashMap<>();
+        private Duration connectTimeout = Duration.ofSeconds(5);
+        private Duration backoffMin = Duration.ofMillis(50);
+        private Duration backoffMax = Duration.ofSeconds(2);
+        private Path ca;
+        private Path certificate;
+        private Path key;
+        private String serverName;
+        private String token;
+        private Path tokenFile;
+        private boolean isPlaintextAllowed;
+        private Executor executor = Threads.perTask();
+        private Consumer<Map<String, String>> propagation;
+        private final List<ClientMetrics> metrics = new ArrayList<>();
+
+        private Builder(String endpoints) {
+            this.endpoints = endpoints;
+        }
+
+        /** Sets the name that operators see: at most 256 bytes without control characters. Default: empty. */
+        public Builder clientName(String name) {
+            clientName = name;
+            return this;
+        }
+
+        /**
+         * Sets the time for which a lock outlives the loss of contact: 1 s to 1 h unless the coordinator is configured otherwise. A shorter TTL
+         * frees the locks of a dead machine sooner; a longer one survives longer interruptions. Default: the coordinator's, 10 s.
+         */
+        public Builder ttl(Duration time) {
+            ttl = time;
+            return this;
+        }
+
+        /**
+         * Sets the time for which locks are kept when their stream breaks, so that the session can resume them on another one: zero to the TTL.
+         * Default: zero.
+         *
+         * <p>Without a grace a lock is lost at the moment at which its stream breaks, and the coordinator hands it on as soon as it notices.
+         * With a grace, the lock is suspended: not held, but nobody else can have it, until the session has resumed it, here or at another
+         * coordinator, or the grace or the lock's validity has passed. The price is that the locks of a process that has died stay taken for as
+         * long.
+         *
+         * <p>A coordinator that goes away on purpose, or that falls silent, needs no grace: the session moves to another one before the stream
+         * breaks, and its locks are held throughout.
+         */
+        public Builder grace(Duration time) {
+            grace = time;
+            return this;
+        }
+
+        /**
+         * Adds free text that operators see in the list of sessions: at most 16 entries, keys of 1 to 64 bytes, values of at most 256. Default:
+         * none.
+         */
+        public Builder metadata(String name, String value) {
+            metadata.put(name, value);
+            return this;
+        }
+
+        /**
+         * Sets how long an attempt to connect may take, and as long again until the session is open; less if a hold would run out meanwhile.
+         * Default: 5 s.
+         */
+        public Builder connectTimeout(Duration timeout) {
+            connectTimeout = timeout;
+            return this;
+        }
+
+        /**
+         * Sets the pauses between attempts to reconnect, after each round of all coordinators: from about least, doubling, with random parts, to
+         * at most most. Default: 50 ms to 2 s.
+         */
+        public Builder backoff(Duration least, Duration most) {
+            backoffMin = least;
+            backoffMax = most;
+            return this;
+        }
+
+        /**
+         * Sets a PEM file with the certificates of the CAs that the client trusts, for https endpoints. The client reads a changed file again
+         * for each new connection. Default: the CAs that Java trusts.
+         */
+        public Builder ca(Path file) {
+            ca = file;
+            return this;
+        }
+
+        /**
+         * Sets PEM files with the certificate that the client shows to coordinators (with any intermediate certificates), and its private key in
+         * PKCS #8, for https endpoints. The client reads changed files again: new connections use the new certificate, and sessions move to such
+         * a connection, with all that they hold. Default: none.
+         */
+        public Builder certificate(Path certificateFile, Path keyFile) {
+            certificate = certificateFile;
+            key = keyFile;
+            return this;
+        }
+
+        /**
+         * Sets the name that must be in the coordinators' certificates, if it differs from that of their URLs. Default: the host of the endpoint,
+         * at whatever address.
+         */
+        public Builder serverName(String name) {
+            serverName = name;
+            return this;
+        }
+
+        /**
+         * Sets the bearer token that the client shows with every call and session. Over http the client sends it to this machine only, unless
+         * {@link #allowPlaintextToken} allows more. Default: none.
+         */
+        public Builder token(String bearer) {
+            token = bearer;
+            return this;
+        }
+
+        /**
+         * Sets a file with the bearer token in its only line, in place of {@link #token}. The client reads a changed file again, so that a token
+         * can be replaced before it expires: calls use the new one, and sessions move to a connection that does, with all that they hold. If the
+         * file can't be read then, the last token stays in use.
+         */
+        public Builder tokenFile(Path file) {
+            tokenFile = file;
+            return this;
+        }
+
+        /**
+         * Sends the bearer token over http to other machines too, where anybody on the way can read and use it. Only for networks that encrypt by
+         * other means, such as a mesh.
+         */
+        public Builder allowPlaintextToken() {
+            isPlaintextAllowed = true;
+            return this;
+        }
+
+        /**
+         * Sets the executor of callbacks and of what depends on the futures of this library. Default: a thread for each task, a virtual one where
+         * there are.
+         */
+        public Builder executor(Executor tasks) {
+            executor = tasks;
+            return this;
+        }
+
+        /**
+         * Sets a hook that adds the trace context of the calling thread to a request. It must be quick. Requests on a session take {@code
+         * traceparent} from it; single calls send everything as metadata. For OpenTelemetry, {@link
+         * dev.leasehold.opentelemetry.LeaseholdOpenTelemetry} sets it.
+         */
+        public Builder propagation(Consumer<Map<String, String>> inject) {
+            propagation = inject;
+            return this;
+        }
+
+        /** Adds a receiver of metrics. Default: none. */
+        public Builder metrics(ClientMetrics receiver) {
+            metrics.add(receiver);
+            return this;
+        }
+
+        private SessionOpen open() {
+            SessionOpen.Builder open = SessionOpen.newBuilder().setClientName(clientName).putAllMetadata(metadata);
+            if (ttl.compareTo(Duration.ZERO) > 0) {
+                open.setTtl(Moments.wire(Moments.nanos(ttl)));
+            }
+            if (grace.compareTo(Duration.ZERO) > 0) {
+                open.setDisconnectGrace(Moments.wire(Moments.nanos(grace)));
+            }
+            return open.build();
+        }
+
+        /**
+         * Makes the client. It connects to nothing: the client's session is made in the background when it is first used, and again whenever it
+         * ends.
+         *
+         * @throws IllegalArgumentException if the URLs or the settings can't be used
+         */
+        public LeaseholdClient build() {
+            Settings settings = Settings.of(
+                    endpoints,
+                    new Credentials.Options(ca, certificate, key, serverName, token, tokenFile, isPlaintextAllowed),
+                    Moments.nanos(connectTimeout),
+                    Moments.nanos(backoffMin),
+                    Moments.nanos(backoffMax),
+                    executor,
+                    propagation,
+                    new Measures(metrics));
+            return new LeaseholdClient(this, settings);
+        }
+
+        /**
+         * Makes the client, and opens its session.
+         *
+         * @throws IllegalArgumentException if the URLs or the settings can't be used
+         * @throws SessionOpenException if no coordinator opens it: each is attempted once
+         * @throws InterruptedException if the thread is interrupted before that
+         */
+        public LeaseholdClient connect() throws InterruptedException {
+            LeaseholdClient client = build();
+            boolean isOpen = false;
+            try {
+                Session own;
+                synchronized (client.lock) {
+                    own = client.make(true);
+                    client.shared = own;
+                }
+                opened(own);
+                isOpen = true;
+                return client;
+            } finally {
+                if (!isOpen) {
+                    client.close();
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,38 @@
+package dev.leasehold;
+
+import dev.leasehold.internal.SessionDriver;
+import dev.leasehold.internal.machine.Output.Granted;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+
+/** Request for one lock, or for permits of a semaphore. */
+public final class LockRequest extends Request<LockRequest, Hold> {
+    LockRequest(Acquiring acquiring) {
+        super(acquiring);
+    }
+
+    @Override
+    LockRequest with(Acquiring changed) {
+        return new LockRequest(changed);
+    }
+
+    @Override
+    Hold granted(SessionDriver session, List<Granted> grants) {
+        return new Hold(session, grants.get(0));
+    }
+
+    @Override
+    List<Hold> holds(Hold granted) {
+        return List.of(granted);
+    }
+
+    @Override
+    void release(Hold granted) {
+        granted.release();
+    }
+
+    @Override
+    CompletableFuture<Void> releaseAsync(Hold granted) {
+        return granted.releaseAsync();
+    }
+}

@@ -1,0 +1,59 @@
+package dev.leasehold;
+
+import dev.leasehold.internal.SessionDriver;
+import dev.leasehold.internal.machine.Output.Granted;
+import java.util.concurrent.CompletableFuture;
+
+/**
+ * Leadership of this process, until it resigns or loses it. All methods may be called from any thread.
+ *
+ * <p>A term promises what a {@link Hold} promises: it is lost at its deadline, by this process's own clock, before anybody else can be
+ * elected. It moves to another coordinator with its session, and nobody else is elected for that.
+ */
+public final class Term extends Grant {
+    private final Runnable end;
+
+    Term(SessionDriver session, Granted granted, Runnable end) {
+        super(session, granted);
+        this.end = end;
+    }
+
+    /** Changes the value that observers see: at most 4 KiB. After an interrupt it may be changed all the same. */
+    public void proclaim(byte[] value) throws InterruptedException {
+        changeAndWait(value(value));
+    }
+
+    /** Changes the value as {@link #proclaim} does, without waiting. */
+    public CompletableFuture<Void> proclaimAsync(byte[] value) {
+        return change(value(value));
+    }
+
+    /**
+     * Gives the leadership up, and the next candidate is elected. It returns, is shielded and idempotent as {@link Hold#release} is, and
+     * fails with the same exceptions.
+     */
+    public void resign() {
+        try {
+            giveAndWait();
+        } finally {
+            end.run();
+        }
+    }
+
+    /** Gives the leadership up without waiting. */
+    public CompletableFuture<Void> resignAsync() {
+        CompletableFuture<Void> given = give();
+        end.run();
+        return given.thenRunAsync(() -> {}, session.settings().executor());
+    }
+
+    /** Gives the leadership up, and fails only if it was lost, as {@link Hold#close} does. */
+    @Override
+    public void close() {
+        try {
+            resign();
+        } catch (HoldException e) {
+            System.getLogger("dev.leasehold").log(System.Logger.Level.DEBUG, "resigning at the end of a block failed", e);
+        }
+    }
+}

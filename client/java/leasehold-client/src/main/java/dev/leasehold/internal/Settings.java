@@ -1,0 +1,63 @@
+package dev.leasehold.internal;
+
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.Executor;
+import java.util.function.Consumer;
+
+/**
+ * Settings that all sessions and calls of a client share. Times are nanoseconds.
+ *
+ * @param endpoints coordinators
+ * @param credentials credentials
+ * @param connectTimeout limit of an attempt to connect
+ * @param backoffMin shortest pause between attempts
+ * @param backoffMax longest pause between attempts
+ * @param executor executor of the program's callbacks and of asynchronous results
+ * @param propagation hook that adds the trace context to a request
+ * @param measures receivers of metrics
+ */
+public record Settings(
+        List<Endpoint> endpoints,
+        Credentials credentials,
+        long connectTimeout,
+        long backoffMin,
+        long backoffMax,
+        Executor executor,
+        Consumer<Map<String, String>> propagation,
+        Measures measures) {
+
+    /** Makes the settings; fails with IllegalArgumentException if they can't be used. */
+    public static Settings of(
+            String endpoints,
+            Credentials.Options credentials,
+            long connectTimeout,
+            long backoffMin,
+            long backoffMax,
+            Executor executor,
+            Consumer<Map<String, String>> propagation,
+            Measures measures) {
+        if (connectTimeout <= 0 || backoffMin <= 0 || backoffMax <= 0) {
+            throw new IllegalArgumentException("time-outs and pauses must be positive");
+        }
+        List<Endpoint> parsed = Endpoint.parse(endpoints);
+        return new Settings(
+                parsed, new Credentials(credentials, parsed), connectTimeout, backoffMin, backoffMax, executor, propagation,
+                measures);
+    }
+
+    /** Returns what the program's hook adds to a request. */
+    Map<String, String> propagated() {
+        if (propagation == null) {
+            return Map.of();
+        }
+        Map<String, String> carrier = new java.util.HashMap<>();
+        propagation.accept(carrier);
+        return carrier;
+    }
+
+    /** Returns the trace context of a request on a session; empty for none. */
+    public String traceparent() {
+        return propagated().getOrDefault("traceparent", "");
+    }
+}

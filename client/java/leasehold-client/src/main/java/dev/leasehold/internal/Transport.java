@@ -1,0 +1,128 @@
+package dev.leasehold.internal;
+
+import dev.leasehold.Failure;
+import dev.leasehold.Failure.Origin;
+import dev.leasehold.v1.AdminServiceGrpc;
+import dev.leasehold.v1.GetStatusRequest;
+import io.grpc.ConnectivityState;
+import io.grpc.ManagedChannel;
+import io.grpc.Status;
+import io.grpc.StatusRuntimeException;
+import io.grpc.netty.shaded.io.grpc.netty.NettyChannelBuilder;
+import java.net.InetSocketAddress;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import javax.net.ssl.SSLException;
+
+/** Connections, made by grpc-java's Netty transport. */
+final class Transport {
+    /**
+     * Interval of probes on a quiet connection, and the time limit of their answers. Together longer than what is common for a TTL: a lease
+     * must end by its own deadline, not because a probe was late.
+     */
+    static final long KEEP_ALIVE_SECONDS = 10;
+    /** Longest message, in bytes: a snapshot shows up to a hundred holders with values of 4 KiB in one. */
+    private static final int LONGEST_MESSAGE = 16 << 20;
+    /**
+     * Most bytes of a session's answers that may be on the way: as many as an opening with resumes takes in one message. A fixed number,
+     * because gRPC would otherwise measure the connection all the time.
+     */
+    static final int UNREAD_ANSWERS = 1 << 20;
+
+    private Transport() {}
+
+    /** Returns the builder of connections to this address of an endpoint. */
+    static NettyChannelBuilder builder(Settings settings, Endpoint endpoint, InetSocketAddress address) {
+        NettyChannelBuilder builder = NettyChannelBuilder.forAddress(address)
+                .overrideAuthority(settings.credentials().authority(endpoint))
+                .userAgent("leasehold-java")
+                .maxInboundMessageSize(LONGEST_MESSAGE)
+                .flowControlWindow(UNREAD_ANSWERS)
+                .disableRetry()
+                .disableServiceConfigLookUp()
+                .idleTimeout(1, TimeUnit.DAYS)
+                // Also not one that the environment names.
+                .proxyDetector(target -> null);
+        if (endpoint.isEncrypted()) {
+            builder.sslContext(settings.credentials().context());
+        } else {
+            builder.usePlaintext();
+        }
+        return builder;
+    }
+
+    /**
+     * Waits until there is a connection. Returns why there is none; null if there is one.
+     *
+     * @param limit in nanoseconds
+     * @param ended ends the wait early
+     */
+    static Failure ready(ManagedChannel channel, String url, long limit, CompletableFuture<Void> ended) throws InterruptedException {
+        long until = System.nanoTime() + limit;
+        while (true) {
+            ConnectivityState state = channel.getState(true);
+            if (state == ConnectivityState.READY) {
+                return null;
+            }
+            if (state == ConnectivityState.TRANSIENT_FAILURE || state == ConnectivityState.SHUTDOWN) {
+                return reason(channel, url);
+            }
+            CompletableFuture<Void> changed = new CompletableFuture<>();
+            channel.notifyWhenStateChanged(state, () -> changed.complete(null));
+            try {
+                CompletableFuture.anyOf(changed, ended).get(until - System.nanoTime(), TimeUnit.NANOSECONDS);
+            } catch (TimeoutException e) {
+                return noAnswer(url);
+            } catch (ExecutionException e) {
+                throw new IllegalStateException(e);
+            }
+            if (ended.isDone()) {
+                return noAnswer(url);
+            }
+        }
+    }
+
+    private static Failure noAnswer(String url) {
+        return Failures.connection(Origin.UNREACHED, url, "no answer in time");
+    }
+
+    /** Returns why a connection failed: a call fails at once now, and says it. */
+    private static Failure reason(ManagedChannel channel, String url) {
+        try {
+            AdminServiceGrpc.newBlockingStub(channel)
+                    .withDeadlineAfter(1, TimeUnit.SECONDS)
+                    .getStatus(GetStatusRequest.getDefaultInstance());
+            return null;
+        } catch (StatusRuntimeException e) {
+            Status status = e.getStatus();
+            return Failures.connection(isDistrust(status) ? Origin.DISTRUST : Origin.UNREACHED, url, explain(Failures.message(status)));
+        }
+    }
+
+    /**
+     * Returns whether a connection failed because one side does not trust the other's certificate, or because what answers is no
+     * coordinator: nothing that passes by itself.
+     */
+    private static boolean isDistrust(Status status) {
+        for (Throwable cause = status.getCause(); cause != null; cause = cause.getCause()) {
+            if (cause instanceof SSLException || cause.getClass().getSimpleName().startsWith("Http2Exception")) {
+                return true;
+            }
+        }
+        String message = Failures.message(status);
+        return message.contains("HTTP/2 client preface") || message.contains("First received frame was not SETTINGS");
+    }
+
+    /** Returns the words of a failed connection, with what to do where the cause is known. */
+    private static String explain(String message) {
+        if (message.contains("not an SSL/TLS record")) {
+            return message + ": what answers there does not speak TLS; use http:// or the coordinator's TLS port";
+        }
+        if (message.contains("First received frame was not SETTINGS")) {
+            return message + ": what answers there is no coordinator's gRPC port, or speaks TLS; use https:// there";
+        }
+        return message;
+    }
+}

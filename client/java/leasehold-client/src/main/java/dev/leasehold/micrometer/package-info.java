@@ -1,0 +1,2 @@
+/** Metrics of the client for Micrometer, which the program brings along: this library works without it. */
+package dev.leasehold.micrometer;

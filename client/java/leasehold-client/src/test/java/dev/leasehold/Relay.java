@@ -1,0 +1,76 @@
+package dev.leasehold;
+
+import java.io.IOException;
+import java.io.InputStream;
+import java.net.InetAddress;
+import java.net.ServerSocket;
+import java.net.Socket;
+import java.util.ArrayList;
+import java.util.List;
+
+/** Relay between clients and a coordinator, whose connections can be cut. */
+final class Relay implements AutoCloseable {
+    private final ServerSocket listener = new ServerSocket(0, 50, InetAddress.getByName("127.0.0.1"));
+    private final List<Socket> open = new ArrayList<>();
+    private String target;
+
+    Relay() throws IOException {}
+
+    /** Sets the coordinator; returns the URL of the relay. */
+    String to(String address) {
+        target = address;
+        start(() -> {
+            while (true) {
+                Socket client = listener.accept();
+                String[] parts = target.split(":");
+                Socket server = new Socket(parts[0], Integer.parseInt(parts[1]));
+                synchronized (open) {
+                    open.add(client);
+                    open.add(server);
+                }
+                start(() -> copy(client, server));
+                start(() -> copy(server, client));
+            }
+        });
+        return "http://127.0.0.1:" + listener.getLocalPort();
+    }
+
+    private interface Task {
+        void run() throws IOException;
+    }
+
+    private static void start(Task task) {
+        Thread thread = new Thread(() -> {
+            try {
+                task.run();
+            } catch (IOException e) {
+                // Cut or closed.
+                return;
+            }
+        });
+        thread.setDaemon(true);
+        thread.start();
+    }
+
+    private static void copy(Socket from, Socket to) throws IOException {
+        try (from; to; InputStream input = from.getInputStream()) {
+            input.transferTo(to.getOutputStream());
+        }
+    }
+
+    /** Cuts all connections. New ones are relayed. */
+    void cut() throws IOException {
+        synchronized (open) {
+            for (Socket one : open) {
+                one.close();
+            }
+            open.clear();
+        }
+    }
+
+    @Override
+    public void close() throws IOException {
+        listener.close();
+        cut();
+    }
+}

@@ -1,0 +1,130 @@
+package dev.leasehold.shedlock;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import dev.leasehold.AcquireException;
+import dev.leasehold.ErrorKind;
+import dev.leasehold.LeaseholdClient;
+import dev.leasehold.LockSpec;
+import dev.leasehold.testing.Coordinator;
+import java.io.IOException;
+import java.time.Duration;
+import net.javacrumbs.shedlock.core.ExtensibleLockProvider;
+import net.javacrumbs.shedlock.core.SimpleLock;
+import net.javacrumbs.shedlock.support.LockException;
+import net.javacrumbs.shedlock.test.support.AbstractExtensibleLockProviderIntegrationTest;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Test;
+
+/** ShedLock's own tests of a provider, with its fuzz test, against a coordinator. */
+class LeaseholdLockProviderTest extends AbstractExtensibleLockProviderIntegrationTest {
+    /** The shortest TTL that a coordinator can be configured to accept. */
+    private static final Duration LEAST = Duration.ofMillis(100);
+
+    private static Coordinator coordinator;
+    private static LeaseholdClient client;
+
+    private final LeaseholdLockProvider provider = new LeaseholdLockProvider(client);
+
+    @BeforeAll
+    static void start() throws IOException {
+        coordinator = Coordinator.start("--min-ttl", "100ms");
+        client = LeaseholdClient.builder(coordinator.url()).build();
+    }
+
+    @AfterAll
+    static void stop() {
+        client.close();
+        coordinator.close();
+    }
+
+    @Override
+    protected ExtensibleLockProvider getLockProvider() {
+        return provider;
+    }
+
+    private boolean isFree(String name) {
+        try {
+            client.detachedLock(LockSpec.exclusive("shedlock/" + name)).acquire().release();
+            return true;
+        } catch (AcquireException e) {
+            assertThat(e.kind()).isEqualTo(ErrorKind.BUSY);
+            return false;
+        }
+    }
+
+    @Override
+    protected void assertUnlocked(String name) {
+        assertThat(isFree(name)).isTrue();
+    }
+
+    @Override
+    protected void assertLocked(String name) {
+        assertThat(isFree(name)).isFalse();
+    }
+
+    /** ShedLock's asks for 50 ms. */
+    @Test
+    @Override
+    public void shouldTimeout() {
+        assertThat(provider.lock(lockConfig(LOCK_NAME1, LEAST, Duration.ZERO))).isPresent();
+        sleepFor(LEAST.multipliedBy(2));
+        assertUnlocked(LOCK_NAME1);
+        provider.lock(lockConfig(LOCK_NAME1, LEAST, Duration.ZERO)).orElseThrow().unlock();
+    }
+
+    /** ShedLock's asks for 1 ms. */
+    @Test
+    @Override
+    public void shouldNotBeAbleToExtendExpiredLock() {
+        SimpleLock lock = provider.lock(lockConfig(LOCK_NAME1, LEAST, Duration.ZERO)).orElseThrow();
+        sleepFor(LEAST.multipliedBy(2));
+        assertThat(lock.extend(Duration.ofSeconds(10), Duration.ZERO)).isEmpty();
+        assertUnlocked(LOCK_NAME1);
+    }
+
+    @Test
+    void aRestThatIsTooShortForATtlIsWaitedFor() {
+        SimpleLock lock = provider.lock(lockConfig(LOCK_NAME1, Duration.ofSeconds(10), Duration.ofMillis(300))).orElseThrow();
+        long begun = System.nanoTime();
+        lock.unlock();
+        assertThat(Duration.ofNanos(System.nanoTime() - begun)).isGreaterThan(Duration.ofMillis(200));
+        assertUnlocked(LOCK_NAME1);
+    }
+
+    @Test
+    void workThatIsInterruptedStillUnlocks() {
+        SimpleLock lock = provider.lock(lockConfig(LOCK_NAME1)).orElseThrow();
+        Thread.currentThread().interrupt();
+        lock.unlock();
+        assertThat(Thread.interrupted()).isTrue();
+        assertUnlocked(LOCK_NAME1);
+    }
+
+    @Test
+    void anInterruptLeavesTheLockUntilItsTimeHasPassed() {
+        SimpleLock lock = provider.lock(lockConfig(LOCK_NAME1, Duration.ofSeconds(10), Duration.ofMillis(500))).orElseThrow();
+        Thread.currentThread().interrupt();
+        lock.unlock();
+        assertThat(Thread.interrupted()).isTrue();
+        assertLocked(LOCK_NAME1);
+    }
+
+    @Test
+    void aTimeOutOfBoundsIsRefused() {
+        assertThatThrownBy(() -> provider.lock(lockConfig(LOCK_NAME1, Duration.ofHours(2), Duration.ZERO)))
+                .isInstanceOf(LockException.class)
+                .cause()
+                .hasMessageContaining("ttl");
+    }
+
+    @Test
+    void itFailsIfNoCoordinatorCanBeReached() {
+        try (LeaseholdClient nobody = LeaseholdClient.builder("http://127.0.0.1:1").build()) {
+            assertThatThrownBy(() -> new LeaseholdLockProvider(nobody).lock(lockConfig(LOCK_NAME1)))
+                    .isInstanceOf(LockException.class);
+        }
+    }
+}
