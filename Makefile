@@ -7,7 +7,7 @@ TOOLS := target/tools
 BUF := $(TOOLS)/node_modules/.bin/buf
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test lint-python soak planted torture torture-all fuzz bench bench-scaling bench-libraries bench-quick demo demo-scheduler lint fmt clippy vet doc buf deny ops portable portable-foreign deb proto-baseline proto-go openapi setup tools
+.PHONY: help run build test lint-python lint-node soak planted torture torture-all fuzz bench bench-scaling bench-libraries bench-quick demo demo-scheduler lint fmt clippy vet doc buf deny ops portable portable-foreign deb dist check-dist package book proto-baseline proto-go proto-node openapi setup tools
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -15,7 +15,7 @@ help: ## Show this help
 run: ## Build and serve on 127.0.0.1:7420; STORE=redis://127.0.0.1:6379 keeps the locks in Redis, ARGS="…" adds flags
 	$(CARGO) run --locked --release -p leasehold-server -- --store $(STORE) $(ARGS)
 
-setup: ## Install what the tests need (redis-server), or say what to install
+setup: ## Install what the tests need (redis-server, curl, jq, PHP, a JDK, Maven), or say what to install
 	@tests/setup
 
 tools: setup $(BUF) ## Install what all checks need, or say what to install
@@ -29,13 +29,17 @@ build: ## Build every program and every test
 test: setup build ## Run every test that proves correctness and finishes soon, against real Redis servers and processes
 	$(CARGO) test --locked --workspace --lib --bins --examples
 	$(CARGO) test --locked --workspace --doc
-	$(MAKE) --jobs=3 --output-sync=target $(addprefix suite-,$(SUITES) go python) json-access
+	$(MAKE) --jobs=3 --output-sync=target $(addprefix suite-,$(filter-out page,$(SUITES))) json
+	$(MAKE) --jobs=2 --output-sync=target $(addprefix suite-,$(BUSY))
 
 lint-python: ## Check formatting, lints and types of the Python client
 	@client/python/check lint
 
+lint-node: ## Check formatting, lints and types of the Node client
+	@client/node/check lint
+
 soak: setup build ## Run the tests that need long waits, load or statistics (on a quiet machine); SOAK=short shortens them, as CI does
-	$(MAKE) $(addprefix soak-,$(MEASURED))
+	$(MAKE) $(addprefix soak-,$(MEASURED)) $(if $(filter full,$(SOAK)),soak-json)
 	$(MAKE) --jobs=$(if $(filter short,$(SOAK)),4,1) --output-sync=target $(addprefix soak-,sentinel $(filter-out $(MEASURED) sentinel,$(SOAKS)))
 
 # A suite has its soak tests in a module of this name. Some suites have no others, and some measure the machine or take all of it. The
@@ -52,12 +56,16 @@ SUITES := $(LONGEST) $(filter-out $(LONGEST) $(SOAK_ONLY),$(sort $(basename $(no
 # The models say how many states they explored, and the simulation which transitions it took.
 suite-model soak-simulation: SHOWN := --show-output
 
+# Those that keep a processor busy, for which the holders in other suites would not be renewed in time.
+BUSY := python java node page go book
+
 suite-%:
 	RUST_TEST_THREADS=8 $(CARGO) test --locked --workspace --test $* -- $(SHOWN) --skip soak::
 
-# The table of permissions once more, with every call in JSON.
-json-access:
+# The table of permissions, the limits and the requests out of bounds once more, with every call in JSON.
+json:
 	PROTOCOL=json $(CARGO) test --locked --workspace --test access -- table::
+	PROTOCOL=json RUST_TEST_THREADS=8 $(CARGO) test --locked --workspace --test e2e -- bad_input:: limits
 
 # Where there is no Go, it says that it is skipped.
 suite-go:
@@ -67,8 +75,24 @@ suite-go:
 suite-python:
 	@client/python/check test
 
+suite-node:
+	@client/node/check test
+
+# The code blocks of docs/.
+suite-book:
+	@flock $(TARGET_DIR)/python.lock tests/tools python grpcurl
+	@$(TARGET_DIR)/python/bin/python docs/book/check
+
+# Not beside the suite clients, which builds in the same folder.
+suite-java:
+	@client/java/check test
+
 soak-%:
 	SOAK=$(SOAK) $(CARGO) test --locked --workspace --test $* -- $(SHOWN) soak::
+
+# The abuses that can be said in JSON. To say it takes more of the machine than in binary, which the short form is too short for.
+soak-json:
+	PROTOCOL=json SOAK=$(SOAK) $(CARGO) test --locked --workspace --test abuse -- soak::together
 
 planted: ## Plant one fault after the other in the real code, and check that the simulation finds each
 	$(CARGO) test --locked --workspace --features leasehold-simulation/planted --test simulation -- --nocapture planted::
@@ -80,14 +104,18 @@ TORTURE_TARGET = $(TARGET_DIR)$(if $(PLANTED),/planted)
 TORTURE_FEATURES = $(if $(PLANTED),leasehold-server/planted$(comma)leasehold-torture/planted)
 TORTURE = $(if $(PLANTED),LEASEHOLD_TEST_FEATURES=$(TORTURE_FEATURES)) $(TORTURE_TARGET)/debug/torture $(if $(SEED),--seed $(SEED)) $(if $(TLS),--tls $(TLS)) $(if $(PLANTED),--planted $(PLANTED)) $(foreach library,$(LIBRARIES),--library "$(library)=$(TORTURE_$(library))")
 TORTURE_BUILD = $(CARGO) build --locked --workspace --bins $(if $(PLANTED),--target-dir $(TORTURE_TARGET) --features $(TORTURE_FEATURES))
-# Clients on these libraries take part beside the others: LIBRARIES="go python".
+# Clients on these libraries take part beside the others: LIBRARIES="go python node java".
 LIBRARIES ?=
 PYTHON = env PYTHONPATH=$(CURDIR)/client/python/src $(TARGET_DIR)/python-client/bin/python $(CURDIR)/client/python
 TORTURE_go = $(TARGET_DIR)/torture-go
 TORTURE_python = $(PYTHON)/tests/torture.py
+TORTURE_node = node $(TARGET_DIR)/node-client/test/torture.js
+JAVA_CONFORMANCE = $(CURDIR)/client/java/conformance/target
+# A short life: to begin quickly matters more than to run quickly.
+TORTURE_java = java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -cp $(JAVA_CONFORMANCE)/classes:$$(cat $(JAVA_CONFORMANCE)/classpath) dev.leasehold.conformance.Torture
 comma := ,
 # A store that is not asked for is one Redis server.
-torture: setup $(addprefix torture-client-,$(LIBRARIES)) ## Kill, stop, cut and fail over real processes, and check what all of them believed; MINUTES=10 SEED=n STORE=memory|single|sentinel|cluster|quorum TLS=yes|no LIBRARIES="go python"; PLANTED=fault shows that it finds one
+torture: setup $(addprefix torture-client-,$(LIBRARIES)) ## Kill, stop, cut and fail over real processes, and check what all of them believed; MINUTES=10 SEED=n STORE=memory|single|sentinel|cluster|quorum TLS=yes|no LIBRARIES="go python node java"; PLANTED=fault shows that it finds one
 	$(TORTURE_BUILD)
 	$(TORTURE) --minutes $(or $(MINUTES),10) --store $(if $(filter memory:,$(STORE)),single,$(STORE))
 
@@ -101,6 +129,12 @@ torture-client-go:
 
 torture-client-python:
 	client/python/check environment
+
+torture-client-node:
+	client/node/check build
+
+torture-client-java:
+	mvn --quiet --batch-mode --file client/java --projects conformance --also-make package -DskipTests -Dmaven.javadoc.skip -Dmaven.source.skip
 
 torture-%:
 	@$(TORTURE) --minutes $(or $(MINUTES),2) --store $* --brief
@@ -119,12 +153,17 @@ bench-scaling: setup ## Measure the model of costs, check what it predicts, and 
 	$(CARGO) build --locked --release --workspace --bins
 	$(CARGO) bench --locked --workspace --bench scaling
 
-bench-libraries: setup ## Measure the client libraries beside redsync, etcd's client and redis-py, and write docs/client-benchmarks.md (five minutes, on a quiet machine)
+JAVA_BENCHMARK = $(CURDIR)/client/java/benchmark/target
+bench-libraries: setup ## Measure the client libraries beside those that they stand beside in each language, and write docs/client-benchmarks.md (a quarter of an hour, on a quiet machine)
 	@tests/peers/setup
 	cd client/go/benchmark && go build -o $(TARGET_DIR)/benchmark-go .
 	client/python/check environment
+	client/node/check benchmark
+	mvn --quiet --batch-mode --file client/java --activate-profiles benchmark --projects benchmark --also-make package -DskipTests -Dmaven.javadoc.skip -Dmaven.source.skip
 	$(CARGO) build --locked --release --workspace --bins
-	LEASEHOLD_LIBRARIES="$$(printf 'go=%s\npython=%s\n' '$(TARGET_DIR)/benchmark-go' '$(PYTHON)/benchmarks/benchmark.py')" \
+	LEASEHOLD_LIBRARIES="$$(printf '%s\n' 'go=$(TARGET_DIR)/benchmark-go' 'python=$(PYTHON)/benchmarks/benchmark.py' \
+		'node=node $(CURDIR)/client/node/benchmark/benchmark.mjs' \
+		"java=java -cp $(JAVA_BENCHMARK)/classes:$$(cat $(JAVA_BENCHMARK)/classpath) dev.leasehold.benchmark.Benchmark")" \
 		$(CARGO) bench --locked --workspace --bench libraries
 
 bench-quick: setup ## Check that every part of the benchmark works, in a minute or two; the figures say nothing
@@ -138,7 +177,7 @@ demo-scheduler: setup ## Run jobs at each tick by an elected leader, while leade
 	$(CARGO) build --locked -p leasehold-server --bins
 	$(CARGO) run --locked -p leasehold-example-scheduler
 
-lint: fmt clippy vet lint-python doc buf deny ## Check formatting, lints, documentation, protobuf files and dependencies
+lint: fmt clippy vet lint-python lint-node doc buf deny ## Check formatting, lints, documentation, protobuf files and dependencies
 
 fmt:
 	@tests/words
@@ -155,6 +194,10 @@ vet: ## Check the Go client, where Go is installed
 doc: ## Build the documentation
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps
 
+book: ## Build the book of docs/ in target/book/html, and check its links
+	@flock $(TARGET_DIR)/python.lock tests/tools python mdbook
+	@$(TARGET_DIR)/python/bin/python docs/book/build $(TARGET_DIR)/tools/bin/mdbook
+
 $(BUF):
 	npm install --silent --no-fund --no-audit --prefix $(TOOLS) @bufbuild/buf@1
 
@@ -168,10 +211,13 @@ proto-baseline: $(BUF) ## Record the protobuf files as what clients rely on from
 proto-go: $(BUF) ## Generate the Go client's code from the protobuf files
 	client/go/generate
 
+proto-node: $(BUF) ## Generate the Node client's code from the protobuf files
+	client/node/generate
+
 openapi: ## Write docs/openapi.json anew from the protobuf files
 	LEASEHOLD_WRITE_OPENAPI=1 $(CARGO) test --workspace --test connect the_document_is_that_of_the_proto_files
 
-ops: setup ## Check what operators are given: metrics, alerts, dashboard, runbooks, manifests, packages (as root: installs and removes them)
+ops: setup ## Check what operators are given: metrics, alerts, dashboard, runbooks, Helm chart, packages (as root: installs and removes them)
 	@for check in ops/check-*; do "$$check" || exit 1; done
 
 portable: setup ## Run on Linux the code for macOS and other Unixes, with the suites that it concerns
@@ -182,6 +228,19 @@ portable-foreign: ## Check the code for macOS and FreeBSD, where rustup can get 
 
 deb: ## Build the Debian packages in target/debian
 	@ops/debian/build
+
+dist: ## Build what a release consists of, in target/dist (two release builds)
+	@ops/dist/setup
+	@ops/dist/build
+
+check-dist: ## Check what make dist built, as root: on a bare Debian, and the image in its own file system
+	@ops/dist/setup
+	@ops/dist/check
+
+# The others have `publish = false`.
+PUBLISHED := leasehold leasehold-client leasehold-core leasehold-doctor leasehold-load leasehold-proto leasehold-server leasehold-store
+package: ## Pack the published crates, and build each from its package (as long as a release build)
+	$(CARGO) package --locked $(addprefix --package=,$(PUBLISHED))
 
 deny: ## Check licences, sources and bans of the dependencies
 	@tests/deny

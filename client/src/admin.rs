@@ -17,7 +17,7 @@ use crate::{
     },
     settings::Settings,
     transport::Channel,
-    view::{ForceReleased, LockView, SessionEnded, SessionView, TokenCheck},
+    view::{ForceReleased, LockPage, LockView, SessionEnded, SessionView, TokenCheck},
     watcher::LockWatcher,
 };
 
@@ -89,23 +89,50 @@ impl Admin {
         let mut locks = Vec::new();
         let mut page_token = String::new();
         loop {
-            let request = v1::ListLocksRequest {
-                prefix: prefix.to_owned(),
-                // As many as the coordinator likes to give: it may be told to give no more than a few.
-                page_size: 0,
-                page_token,
-            };
-            let ask = |channel| {
-                let request = limited(request.clone());
-                async move { stub(channel).list_locks(request).await }
-            };
-            let page = self.calls.call(Repeats::Freely, ask).await?.into_inner();
-            locks.extend(Vec::<LockView>::from_wire(page.locks));
-            if page.next_page_token.is_empty() {
-                return Ok(locks);
+            // As many as the coordinator likes to give: it may be told to give no more than a few.
+            let page = self.list_locks_page(prefix, 0, &page_token).await?;
+            locks.extend(page.locks);
+            match page.next_page_token {
+                None => return Ok(locks),
+                Some(token) => page_token = token,
             }
-            page_token = page.next_page_token;
         }
+    }
+
+    /// Lists a page of the locks whose names begin with `prefix`: about `page_size` of them, 1 to 1000, or as many as the
+    /// coordinator likes if that is 0. `page_token` is the [`next_page_token`](LockPage::next_page_token) of the page before,
+    /// empty for the first page. A page may be short or empty and still have a next one.
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// let _guard = client.lock("orders/42").await?;
+    /// let page = client.admin().list_locks_page("orders/", 100, "").await?;
+    /// assert_eq!(page.locks.len(), 1);
+    /// # Ok(()) });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the size or the token is invalid, or if the coordinator can't be reached or can't serve the call.
+    pub async fn list_locks_page(
+        &self,
+        prefix: &str,
+        page_size: u16,
+        page_token: &str,
+    ) -> Result<LockPage, Failure> {
+        let ask = |channel| {
+            let request = limited(v1::ListLocksRequest {
+                prefix: prefix.to_owned(),
+                page_size: page_size.into(),
+                page_token: page_token.to_owned(),
+            });
+            async move { stub(channel).list_locks(request).await }
+        };
+        let page = self.calls.call(Repeats::Freely, ask).await?.into_inner();
+        Ok(LockPage {
+            locks: Vec::from_wire(page.locks),
+            next_page_token: Some(page.next_page_token).filter(|token| !token.is_empty()),
+        })
     }
 
     /// Shows one lock: its mode, holders, newest token, TTL left, and waiters in order. At most 100 holders and 100

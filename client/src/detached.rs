@@ -164,7 +164,9 @@ impl DetachedRequest {
         self
     }
 
-    /// Acquires the lock.
+    /// Acquires the lock. If it waited for long, this also renews the hold once: the TTL counts from the grant, and nothing but the
+    /// answer to a new request says how much of it is left. If that fails, the lock is returned all the same, and
+    /// [`is_held`](DetachedLock::is_held) says that it may be lost.
     ///
     /// # Errors
     ///
@@ -222,7 +224,7 @@ impl DetachedRequest {
                     return Err(AcquireError::Refused { name, source });
                 };
                 let lasts = duration(answer.ttl).unwrap_or_default();
-                Ok(DetachedLock {
+                let mut lock = DetachedLock {
                     calls,
                     name,
                     owner_id,
@@ -233,7 +235,13 @@ impl DetachedRequest {
                     }),
                     ttl,
                     held_until: sent_at.after(lasts),
-                })
+                };
+                if lock.valid_for() < lasts / 2 {
+                    // It waited. The TTL counts from the grant, and only the answer to a new request says how much is left of it.
+                    // Without one, the lock shows by itself that it may be lost.
+                    let _ = lock.renew().await;
+                }
+                Ok(lock)
             }
             v1::AcquireOutcome::Busy => Err(AcquireError::Busy {
                 name,

@@ -187,8 +187,9 @@ pub use status::CoordinatorStatus;
 pub use trace::{TraceContext, TraceContextError};
 pub use transport::Channel;
 pub use view::{
-    CoordinatorView, ForceReleased, Holder, LockEvent, LockEventKind, LockMode, LockView,
-    LockWatchEvent, SessionEnded, SessionView, StoreState, TokenCheck, Waiter,
+    CertificateView, CoordinatorView, ForceReleased, Holder, LimitView, LockEvent, LockEventKind,
+    LockMode, LockPage, LockView, LockWatchEvent, PermissionView, SessionEnded, SessionView,
+    StoreState, TokenCheck, Waiter,
 };
 pub use watcher::LockWatcher;
 

@@ -1,6 +1,9 @@
 //! Status of every coordinator that a client's endpoints stand for; each coordinator answers for itself.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{
+    net::SocketAddr,
+    time::{Duration, SystemTime},
+};
 
 use futures_util::future::join_all;
 use tokio::time::{Instant, timeout_at};
@@ -28,6 +31,8 @@ pub struct CoordinatorStatus {
     pub address: Option<SocketAddr>,
     /// The coordinator's answer, or why there is none.
     pub status: Result<CoordinatorView, Failure>,
+    /// Times of this machine's wall clock at which the call began and ended. They bound the moment of `time` in the answer.
+    pub asked: (SystemTime, SystemTime),
 }
 
 impl CoordinatorStatus {
@@ -89,6 +94,7 @@ impl Within {
                     endpoint: url.to_owned(),
                     address: None,
                     status: Err(Failure::unconnected(url, error)),
+                    asked: (SystemTime::now(), SystemTime::now()),
                 }),
             }
         }
@@ -106,6 +112,7 @@ impl Within {
 
     async fn ask(&self, settings: &Settings, candidate: Candidate) -> CoordinatorStatus {
         let Candidate { endpoint, address } = candidate;
+        let began = SystemTime::now();
         let status = match settings.call_target(&endpoint, Some(address)) {
             Err(error) => Err(Failure::unconnected(&endpoint, error)),
             Ok(target) => {
@@ -125,6 +132,7 @@ impl Within {
             endpoint: endpoint.to_string(),
             address: Some(address),
             status,
+            asked: (began, SystemTime::now()),
         }
     }
 }

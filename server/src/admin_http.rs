@@ -1,4 +1,5 @@
-//! The admin port: metrics for Prometheus, probes for orchestrators and the description of the API, over HTTP/1.1 with or without TLS.
+//! The admin port: metrics for Prometheus, probes for orchestrators, the description of the API and the live page, over HTTP/1.1 with or
+//! without TLS.
 
 use std::{net::SocketAddr, pin::pin, time::Duration};
 
@@ -6,6 +7,7 @@ use axum::{
     Router,
     extract::State,
     http::{HeaderMap, HeaderName, StatusCode, header},
+    response::{IntoResponse, Redirect, Response},
     routing::get,
     serve::Listener,
 };
@@ -25,6 +27,7 @@ use tokio_util::{either::Either, sync::CancellationToken};
 
 use crate::{
     Liveness,
+    page::{self, Page},
     telemetry::Metrics,
     tls::{Tls, told},
 };
@@ -45,15 +48,15 @@ const LAST_REQUESTS: Duration = Duration::from_secs(1);
 const INDEX: &str = concat!(
     "Leasehold coordinator ",
     env!("CARGO_PKG_VERSION"),
-    "\n\n/metrics  for Prometheus\n/livez    200 while the process works, 503 with the reason when a restart would \
-     mend it\n/readyz   200 while it serves locks, 503 \
+    "\n\n/page/    the live page, for browsers, unless it is off\n/metrics  for Prometheus\n/livez    200 while the \
+     process works, 503 with the reason when a restart would mend it\n/readyz   200 while it serves locks, 503 \
      with the reason while it does not\n/openapi.json  the API over HTTP, as OpenAPI 3.1\n"
 );
 
 /// Description of the API; the suite `connect` checks that it is that of the proto files.
-const OPENAPI: &str = include_str!("../../docs/openapi.json");
+const OPENAPI: &str = include_str!("../openapi.json");
 
-/// Whether the coordinator serves locks.
+/// Readiness of the coordinator to serve locks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Readiness {
     /// Whether it does.
@@ -100,15 +103,18 @@ pub async fn serve(
     tls: Option<Tls>,
     patience: Duration,
     state: AdminState,
+    page: Option<Page>,
     shutdown: CancellationToken,
 ) {
+    let has_page = page.is_some();
     let router = Router::new()
-        .route("/", get(|| async { INDEX }))
+        .route("/", get(move |headers| index(headers, has_page)))
         .route("/livez", get(livez))
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
         .route("/openapi.json", get(openapi))
-        .with_state(state);
+        .with_state(state)
+        .merge(page.map(Page::routes).unwrap_or_default());
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
@@ -184,6 +190,15 @@ async fn encrypt(
     None
 }
 
+/// Leads browsers to the page, and tells others what there is.
+async fn index(headers: HeaderMap, has_page: bool) -> Response {
+    if has_page && accepts(&headers, "text/html") {
+        Redirect::temporary(page::PATH).into_response()
+    } else {
+        INDEX.into_response()
+    }
+}
+
 async fn livez(State(state): State<AdminState>) -> (StatusCode, String) {
     match state.liveness.check() {
         Ok(()) => (StatusCode::OK, "ok\n".to_owned()),
@@ -205,18 +220,20 @@ async fn metrics(
     State(state): State<AdminState>,
     headers: HeaderMap,
 ) -> ([(HeaderName, &'static str); 1], String) {
-    let accepted = headers.get_all(header::ACCEPT);
-    let open_metrics = accepted
-        .iter()
-        .filter_map(|accepted| accepted.to_str().ok())
-        .any(|accepted| accepted.contains(OPEN_METRICS_TYPE));
-    if open_metrics {
+    if accepts(&headers, OPEN_METRICS_TYPE) {
         let content_type = [(header::CONTENT_TYPE, OPEN_METRICS)];
         (content_type, state.metrics.encode())
     } else {
         let content_type = [(header::CONTENT_TYPE, TEXT)];
         (content_type, state.metrics.encode_for_prometheus())
     }
+}
+
+/// Returns whether the client says that it accepts a content type.
+fn accepts(headers: &HeaderMap, content_type: &str) -> bool {
+    let accepted = headers.get_all(header::ACCEPT).iter();
+    let mut accepted = accepted.filter_map(|accepted| accepted.to_str().ok());
+    accepted.any(|accepted| accepted.contains(content_type))
 }
 
 /// Another version of the coordinator may serve another document.

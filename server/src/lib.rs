@@ -17,12 +17,15 @@
 //!   configuration and puts it in force.
 //! - [`liveness`]: whether the tasks that it can't do without are there, and move.
 //! - [`service_manager`]: what systemd is told.
-//! - [`telemetry`] and [`admin_http`]: logs, metrics, and the HTTP port that shows them; [`probe`] asks it.
+//! - [`audit`]: the audit log, written by a thread of its own.
+//! - [`telemetry`] and [`admin_http`]: logs, metrics, and the HTTP port that shows them; [`probe`] asks it; [`page`] is for operators'
+//!   browsers.
 
 pub mod access;
 pub mod admin_http;
 pub mod admission;
 mod alarm;
+pub mod audit;
 pub mod config;
 pub mod connect;
 pub mod convert;
@@ -35,6 +38,7 @@ pub mod liveness;
 pub mod methods;
 mod network;
 pub mod outbox;
+pub mod page;
 pub mod probe;
 pub mod reload;
 pub mod run;

@@ -5,9 +5,14 @@ use std::{
     fmt::Display,
     io::{self, Write},
     process::ExitCode,
+    time::SystemTime,
 };
 
 use anyhow::Context;
+use leasehold_doctor::{
+    Check, Finding, Place, Severity, diagnose, examine,
+    observed::{Observations, Settings, Store},
+};
 use leasehold_server::{
     Config, Listeners,
     config::{Action, ClientAuth, unknown_variables},
@@ -28,6 +33,10 @@ use tokio_util::sync::CancellationToken;
 
 /// Exit code for a command line or configuration that makes no sense.
 const USAGE: u8 = 64;
+/// Exit code if something is wrong with the store.
+const FINDINGS: u8 = 6;
+/// Exit code if a server of the store can't be reached.
+const UNAVAILABLE: u8 = 69;
 
 /// Variable that names the fault to plant.
 #[cfg(feature = "planted")]
@@ -47,13 +56,7 @@ fn main() -> ExitCode {
     let config = match from_command_line() {
         Ok(Action::Serve(config)) => *config,
         Ok(Action::Probe(config)) => return answer(probe(&config)),
-        Ok(Action::Check(config)) => {
-            let expiring = check_expiry(&config);
-            for warning in warnings().iter().chain(&expiring) {
-                complain(&format!("warning: {warning}"));
-            }
-            return print("ok\n");
-        }
+        Ok(Action::Check { config, connect }) => return check(&config, connect),
         Ok(Action::QuorumBootstrap(config)) => return answer(bootstrap(&config)),
         Ok(Action::Print(text)) => return print(&text),
         Err(errors) => {
@@ -77,6 +80,56 @@ fn main() -> ExitCode {
             }
         }
     }
+}
+
+/// Warns of what is odd about a right configuration. With `connect`, checks the store, too.
+fn check(config: &Config, connect: bool) -> ExitCode {
+    let expiring = check_expiry(config);
+    for warning in warnings().iter().chain(&expiring) {
+        complain(&format!("warning: {warning}"));
+    }
+    let findings = match connect.then(|| examine_store(config)).transpose() {
+        Ok(findings) => findings.unwrap_or_default(),
+        Err(error) => {
+            complain(&format!("leasehold-server: {error}"));
+            return ExitCode::from(USAGE);
+        }
+    };
+    for finding in &findings {
+        complain(&format!("{finding}"));
+    }
+    let mut errors = findings.iter().filter(|it| it.severity == Severity::Error);
+    match errors.clone().next() {
+        None => print("ok\n"),
+        Some(_) if errors.any(|it| it.check == Check::StoreUnreachable) => {
+            ExitCode::from(UNAVAILABLE)
+        }
+        Some(_) => ExitCode::from(FINDINGS),
+    }
+}
+
+/// Examines the servers of the configured store.
+fn examine_store(config: &Config) -> anyhow::Result<Vec<Finding>> {
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    let place = Place {
+        url: config.store.expose().to_owned(),
+        tls: config.store_tls(),
+        key_prefix: config.key_prefix.clone(),
+        acknowledged: config.min_replicas > 0,
+        timeout: config.store_timeout,
+    };
+    let facts = runtime.block_on(examine(&place))?;
+    let mut observed = Observations::new(SystemTime::now(), env!("CARGO_PKG_VERSION"));
+    observed.settings = vec![Settings {
+        of: "this configuration".to_owned(),
+        store: config.store.to_string(),
+        key_prefix: place.key_prefix,
+        ttl: [config.min_ttl, config.default_ttl, config.max_ttl],
+        min_replicas: config.min_replicas,
+    }];
+    let url = place.url;
+    observed.store = Some(Store { url, facts });
+    Ok(diagnose(&observed))
 }
 
 /// Plants the fault that the environment names, if it names one. Returns its name as the error if there is no such fault.
@@ -208,23 +261,33 @@ async fn reload_at(mut hangup: Signal, mut reloader: Reloader) {
 
 /// Says where the coordinator serves, on one line that programs can read, and what to try.
 fn announce(config: &Config, grpc: &str, admin: &str) -> io::Result<()> {
-    let trust = match (&config.tls_cert, config.client_auth()) {
-        (None, _) => "-plaintext",
-        (Some(_), ClientAuth::None) => "-cacert CA.pem",
-        (Some(_), _) => "-cacert CA.pem -cert CLIENT.pem -key CLIENT.key",
+    let (trust, curl_trust) = match (&config.tls_cert, config.client_auth()) {
+        (None, _) => ("-plaintext", ""),
+        (Some(_), ClientAuth::None) => ("-cacert CA.pem", "--cacert CA.pem "),
+        (Some(_), _) => (
+            "-cacert CA.pem -cert CLIENT.pem -key CLIENT.key",
+            "--cacert CA.pem --cert CLIENT.pem --key CLIENT.key ",
+        ),
     };
     let scheme = |encrypted| if encrypted { "https" } else { "http" };
+    let admin_scheme = scheme(config.admin_tls);
     let mut out = io::stdout().lock();
     writeln!(
         out,
         "leasehold-server listening on grpc={grpc} admin={admin} store={}\n\
-         try: leasehold --endpoint {}://{grpc} run my-lock -- echo got it\n     \
+         try: leasehold --endpoint {api}://{grpc} run my-lock -- echo got it\n     \
+         curl {curl_trust}-H 'content-type: application/json' -d '{{\"name\": \"my-lock\"}}' {api}://{grpc}/leasehold.v1.LockService/Acquire\n     \
          grpcurl {trust} -d '{{\"name\": \"my-lock\"}}' {grpc} leasehold.v1.LockService/Acquire\n     \
-         curl {}://{admin}/metrics",
+         curl {admin_scheme}://{admin}/metrics",
         config.store,
-        scheme(config.tls_cert.is_some()),
-        scheme(config.admin_tls)
+        api = scheme(config.tls_cert.is_some()),
     )?;
+    if config.page {
+        writeln!(
+            out,
+            "see: {admin_scheme}://{admin}/page/ in a browser shows locks, queues and events live"
+        )?;
+    }
     if config.listen.ip().to_canonical().is_loopback() {
         writeln!(
             out,

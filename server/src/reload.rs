@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use crate::{
-    access,
+    access, audit,
     config::{Changes, Config, unreadable},
     follow::Reload,
     tls,
@@ -101,6 +101,7 @@ pub fn check_files(config: &Config) -> Vec<String> {
     wrong.extend(alone(config));
     wrong.extend(tls::check(config));
     wrong.extend(access::check(config));
+    wrong.extend(audit::check(config));
     wrong
 }
 

@@ -51,7 +51,14 @@ async fn start_with(patience: Duration) -> Admin {
         metrics,
         readiness,
         liveness,
-        serving: tokio::spawn(serve(listener, None, patience, state, shutdown.clone())),
+        serving: tokio::spawn(serve(
+            listener,
+            None,
+            patience,
+            state,
+            None,
+            shutdown.clone(),
+        )),
         shutdown,
     }
 }

@@ -73,8 +73,22 @@ impl Authority {
     ///
     /// If its folder can't be made.
     pub fn new(name: &str) -> Self {
-        let directory = tempfile::tempdir().expect("a temporary directory can be made");
+        Self::with(name, CertificateParams::default())
+    }
+
+    /// Returns an authority whose own certificate expires that long from now.
+    ///
+    /// # Panics
+    ///
+    /// If its folder can't be made.
+    pub fn expires_in(name: &str, left: Duration) -> Self {
         let mut params = CertificateParams::default();
+        params.not_after = date(SystemTime::now() + left);
+        Self::with(name, params)
+    }
+
+    fn with(name: &str, mut params: CertificateParams) -> Self {
+        let directory = tempfile::tempdir().expect("a temporary directory can be made");
         params.distinguished_name.push(DnType::CommonName, name);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];

@@ -1,7 +1,12 @@
 //! gRPC channels that speak JSON to the coordinator: a client of the Connect protocol between a test's stubs and the wire. So a
 //! suite that is written for gRPC runs over JSON as it is.
 
-use std::{error::Error, sync::LazyLock, time::Duration};
+use std::{
+    error::Error,
+    net::{IpAddr, SocketAddr},
+    sync::LazyLock,
+    time::Duration,
+};
 
 use base64::{Engine, engine::general_purpose::STANDARD_NO_PAD};
 use bytes::{Buf, BufMut, Bytes, BytesMut};
@@ -21,7 +26,10 @@ use prost_reflect::{
     DescriptorPool, DynamicMessage, MessageDescriptor, MethodDescriptor, SerializeOptions,
 };
 use serde_json::Value;
-use tokio::{net::TcpStream, time::timeout};
+use tokio::{
+    net::{TcpSocket, TcpStream},
+    time::timeout,
+};
 use tonic::{
     Code,
     transport::{Channel, Endpoint, Uri},
@@ -51,15 +59,25 @@ static POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {
     pool
 });
 
-/// Returns a connection to a coordinator over which calls go in JSON; those of services without descriptors stay gRPC's.
+/// Returns a connection to a coordinator, from an address if one is given, over which calls go in JSON; those of services without descriptors stay gRPC's.
 ///
 /// # Errors
 ///
 /// If it can't be made.
-pub(crate) async fn connect(endpoint: Endpoint) -> Result<Channel, tonic::transport::Error> {
-    let connector = connector_fn(|uri: Uri| async move {
+pub(crate) async fn connect(
+    endpoint: Endpoint,
+    from: Option<IpAddr>,
+) -> Result<Channel, tonic::transport::Error> {
+    let connector = connector_fn(move |uri: Uri| async move {
         let address = uri.authority().ok_or("no authority")?.as_str();
-        let socket = TcpStream::connect(address).await?;
+        let socket = match from {
+            None => TcpStream::connect(address).await?,
+            Some(from) => {
+                let socket = TcpSocket::new_v4()?;
+                socket.bind(SocketAddr::new(from, 0))?;
+                socket.connect(address.parse()?).await?
+            }
+        };
         socket.set_nodelay(true)?;
         let (requests, coordinator) =
             http2::handshake(TokioExecutor::new(), TokioIo::new(socket)).await?;

@@ -1,24 +1,38 @@
 //! Command line of the tool, and its help.
 
-use std::{ffi::OsString, time::Duration};
+use std::{collections::HashSet, ffi::OsString, path::PathBuf, time::Duration};
 
-use clap::{Arg, CommandFactory, FromArgMatches, Parser, Subcommand, error::ErrorKind};
+use clap::{
+    Arg, CommandFactory, FromArgMatches, Parser, Subcommand, error::ErrorKind, parser::ValueSource,
+};
 
 use crate::{
     bench::{self, BenchOptions},
     connection::Connection,
+    doctor::{self, DoctorOptions},
     duration::duration,
     elect::{self, ElectOptions},
+    history::{self, HistoryOptions},
+    inspect::ListOptions,
     run::{self, RunOptions},
     status::{self, StatusOptions},
+    top::{self, TopOptions},
+    wait::{self, WaitOptions},
+};
+
+/// Version that `--version` prints: with the commit, if the build was told.
+const VERSION: &str = match option_env!("LEASEHOLD_VERSION") {
+    Some(version) => version,
+    None => env!("CARGO_PKG_VERSION"),
 };
 
 /// Distributed locks: run a command under a lock or while leading, inspect locks, and measure
 #[derive(Parser, Debug)]
-#[command(name = "leasehold", version, max_term_width = 100, after_help = EXIT_CODES)]
+#[command(name = "leasehold", version = VERSION, max_term_width = 100, after_help = EXIT_CODES)]
 pub(crate) struct Args {
-    /// Print JSON instead of text: one document (ls, get, release, sessions, leader, status, bench), or one per line (observe,
-    /// watch). Errors are a line of JSON on standard error. Not for run and elect, whose output is the command's
+    /// Print JSON instead of text: one document (ls, get, wait, check-token, release, sessions, leader, history, status, doctor, bench),
+    /// or one per line (observe, watch). Errors are a line of JSON on standard error. Not for run and elect, whose output is the command's,
+    /// nor for top
     #[arg(long, display_order = 900)]
     pub(crate) json: bool,
 
@@ -35,12 +49,25 @@ Exit codes:
   1    another error
   3    some coordinators serve and some do not (status)
   4    the election has no leader (leader)
+  5    the fencing token is not the newest of its lock (check-token)
+  6    something is wrong with the deployment (doctor)
   64   invalid command line or name
   69   no coordinator is reachable, or it does not serve now
   70   a lock or the leadership was lost and the command was stopped (run, elect --once)
-  75   the lock was not granted (run)
+  75   the lock was not granted (run), or is not yet as it should be (wait --timeout)
   76   exclusion or the order of fencing tokens was violated (bench)
   77   unknown identity, missing permission, or a TLS certificate that was not accepted";
+
+const CHECK_TOKEN: &str = "\
+Exit codes: 0 if the token is the newest one, 5 if it is not, otherwise as for all commands.";
+
+const COMPLETIONS: &str = "\
+Examples:
+  leasehold completions bash >~/.local/share/bash-completion/completions/leasehold
+  leasehold completions fish >~/.config/fish/completions/leasehold.fish
+  leasehold completions zsh >_leasehold   # in a folder of $fpath
+
+The Debian package installs those of bash, zsh and fish.";
 
 const LEADER: &str = "\
 Exit codes: 0 if there is a leader, 4 if there is none, otherwise as for all commands.";
@@ -92,16 +119,31 @@ pub(crate) enum Command {
 
     /// List locks
     #[command(alias = "list")]
-    Ls {
-        /// Show only names with this prefix
-        #[arg(default_value = "", hide_default_value = true)]
-        prefix: String,
-    },
+    Ls(ListOptions),
 
     /// Show one lock: its holders, mode, newest fencing token and waiters
     Get {
         /// The lock's name
         name: String,
+    },
+
+    /// Wait until a lock is free, or held, without taking it
+    #[command(after_long_help = wait::HELP)]
+    Wait(WaitOptions),
+
+    /// Check whether a fencing token is still the newest of its lock
+    ///
+    /// The store forgets a token after twice the maximum TTL without a grant or renewal; a forgotten token is not current. This
+    /// is for people and scripts: a resource that takes part in the work compares tokens itself, because this answer may be out
+    /// of date when it arrives.
+    #[command(after_help = CHECK_TOKEN)]
+    CheckToken {
+        /// The lock's name
+        name: String,
+
+        /// The fencing token
+        #[arg(value_name = "TOKEN", value_parser = clap::value_parser!(i64).range(1..))]
+        token: i64,
     },
 
     /// Take a lock away from its holders, end one hold or wait, or ask holders to release it
@@ -166,9 +208,36 @@ pub(crate) enum Command {
         id: Option<String>,
     },
 
+    /// Show who held a lock or led an election, and why it ended, from coordinators' audit logs
+    #[command(after_long_help = history::HELP)]
+    History(HistoryOptions),
+
     /// Show each coordinator: whether it serves, its store and its load
     #[command(after_long_help = status::HELP)]
     Status(StatusOptions),
+
+    /// Show coordinators, the busiest locks and events, live; open a lock, and take it from a holder
+    #[command(after_long_help = top::HELP)]
+    Top(TopOptions),
+
+    /// Print the completions of a shell
+    #[command(after_help = COMPLETIONS)]
+    Completions {
+        /// The shell
+        #[arg(value_enum)]
+        shell: clap_complete::Shell,
+    },
+
+    /// Write the manual pages into a folder, for packages
+    #[command(hide = true)]
+    Manual {
+        /// The folder, which exists
+        folder: PathBuf,
+    },
+
+    /// Check a deployment: what is wrong with its coordinators and its store, and what to do
+    #[command(after_long_help = doctor::HELP)]
+    Doctor(DoctorOptions),
 
     /// Measure a deployment: how many locks a second, and how long each takes
     #[command(long_about = bench::ABOUT, after_long_help = bench::HELP)]
@@ -191,14 +260,22 @@ impl Args {
     fn read_from(args: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
         let mut definition = definition();
         let mut matches = definition.try_get_matches_from_mut(args)?;
-        let args = Self::from_arg_matches_mut(&mut matches)
+        let options: HashSet<String> = matches
+            .ids()
+            .map(|id| id.as_str())
+            .filter(|id| matches.value_source(id) == Some(ValueSource::CommandLine))
+            .map(str::to_owned)
+            .collect();
+        let mut args = Self::from_arg_matches_mut(&mut matches)
             .map_err(|error| error.format(&mut definition))?;
-        if let Err(mistake) = args.connection.check() {
+        let profile = args.connection.take_profile(|id| options.contains(id));
+        if let Err(mistake) = profile.and_then(|()| args.connection.check()) {
             return Err(definition.error(ErrorKind::ValueValidation, mistake));
         }
         let (subcommand, checked) = match &args.command {
             Command::Run(_) if args.json => ("run", Err(NO_JSON.to_owned())),
             Command::Elect(_) if args.json => ("elect", Err(NO_JSON.to_owned())),
+            Command::Top(_) if args.json => ("top", Err(NO_JSON_OF_TOP.to_owned())),
             Command::Run(options) => ("run", options.check()),
             Command::Bench(options) => ("bench", options.check()),
             _ => return Ok(args),
@@ -217,22 +294,37 @@ impl Args {
 /// The refusal of `--json` by a command that runs another one.
 const NO_JSON: &str = "--json is not for this command: its standard output and its exit code are those of the command that it runs";
 
+/// The refusal of `--json` by a command that draws.
+const NO_JSON_OF_TOP: &str = "--json is not for top, which draws on a terminal: use `leasehold watch --json` or `leasehold ls --json`";
+
+/// Returns the completions of a shell.
+pub(crate) fn completions(shell: clap_complete::Shell) -> Vec<u8> {
+    let mut script = Vec::new();
+    let mut command = Args::command().mut_args(|arg| arg.global(true));
+    clap_complete::generate(shell, &mut command, "leasehold", &mut script);
+    script
+}
+
 /// Returns the definition of the command line, with the settings that `derive` does not offer.
-fn definition() -> clap::Command {
+pub(crate) fn definition() -> clap::Command {
     // Options of the tool may also come after the subcommand.
-    let mut definition = Args::command().mut_args(|arg| arg.global(true).hide_env_values(true));
+    let mut definition = Args::command().mut_args(|arg| arg.global(true));
     // Makes usages name the whole subcommand.
     definition.build();
     complete(definition.mut_subcommands(complete))
 }
 
-/// Makes errors helpful: a value that begins with a hyphen is refused as a value, with what was expected, and an error shows the
-/// whole usage, because clap's own would show optional arguments as required.
+/// Keeps values of variables, which may be secrets, out of `--help`, and makes errors helpful: a value that begins with a hyphen is
+/// refused as a value, with what was expected, and an error shows the whole usage, because clap's own would show optional arguments
+/// as required.
 fn complete(command: clap::Command) -> clap::Command {
-    let mut command = command.mut_args(|arg| match value_name(&arg) {
-        "DURATION" => arg.allow_hyphen_values(true),
-        "NUMBER" | "LIMIT" => arg.allow_negative_numbers(true),
-        _ => arg,
+    let mut command = command.mut_args(|arg| {
+        let arg = arg.hide_env_values(true);
+        match value_name(&arg) {
+            "DURATION" => arg.allow_hyphen_values(true),
+            "NUMBER" | "LIMIT" => arg.allow_negative_numbers(true),
+            _ => arg,
+        }
     });
     let usage = command.render_usage().to_string();
     let usage = usage.trim_start_matches("Usage: ").to_owned();
@@ -251,123 +343,4 @@ pub(crate) fn asks_for_json(args: impl IntoIterator<Item = OsString>) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_definition_is_consistent() {
-        definition().debug_assert();
-    }
-
-    /// Reads a command line, and returns the error message for a mistake in it.
-    fn mistake(line: &str) -> String {
-        let words = std::iter::once("leasehold").chain(line.split(' '));
-        let read = Args::read_from(words.map(OsString::from));
-        read.map_or_else(|error| error.to_string(), |_| String::new())
-    }
-
-    #[test]
-    fn the_usage_after_a_mistake_shows_no_option_as_required() {
-        const USAGE: &str = "Usage: leasehold run [OPTIONS] <NAME>... -- <COMMAND>...\n";
-        for line in [
-            "run a --permits 2 -- true",
-            "run a --ttl 5s --shared --semaphore 2 -- true",
-            "run a --semaphore 2 --permits 3 -- true",
-            "run a --permits-at-least 2 -- true",
-            "run a --wait 5s",
-            "run a --nothing -- true",
-            "run a --json -- true",
-        ] {
-            let told = mistake(line);
-            assert!(told.contains(USAGE), "{line}: {told}");
-        }
-        let told = mistake("elect --ttl 5s -- true");
-        assert!(
-            told.contains("Usage: leasehold elect [OPTIONS] <NAME> -- <COMMAND>...\n"),
-            "{told}"
-        );
-        let told = mistake("--endpoint a release --force");
-        assert!(
-            told.contains("Usage: leasehold release [OPTIONS] <NAME>\n"),
-            "{told}"
-        );
-        let told = mistake("--endpoint a --nothing ls");
-        assert!(
-            told.contains("Usage: leasehold [OPTIONS] <COMMAND>\n"),
-            "{told}"
-        );
-    }
-
-    #[test]
-    fn negative_values_are_refused_as_what_they_are() {
-        for command in ["run a", "elect e"] {
-            for option in ["--ttl", "--lock-delay", "--grace"] {
-                for value in [" -5s", "=-5s", " -0.5m"] {
-                    let told = mistake(&format!("{command} {option}{value} -- true"));
-                    assert!(
-                        told.contains(&format!(
-                            "for '{option} <DURATION>': a duration can't be negative"
-                        )),
-                        "{told}"
-                    );
-                }
-            }
-        }
-        for line in [
-            "run a --wait -1h -- true",
-            "status --timeout -1s",
-            "bench --hold -1ms",
-            "bench --duration -1s",
-            "bench --warm-up=-1s",
-            "bench --ttl -1d",
-        ] {
-            assert!(
-                mistake(line).contains("a duration can't be negative"),
-                "{line}"
-            );
-        }
-        for (line, expected) in [
-            ("bench --clients -1", "-1 is not in 1..=10000"),
-            ("run a --semaphore -1 -- true", "-1 is not in 1..=1000000"),
-            // A value that was forgotten.
-            (
-                "run a --ttl --shared -- true",
-                "invalid value '--shared' for '--ttl <DURATION>'",
-            ),
-            (
-                "run a --wait -- true",
-                "invalid value '--' for '--wait <DURATION>'",
-            ),
-        ] {
-            let told = mistake(line);
-            assert!(told.contains(expected), "{line}: {told}");
-        }
-    }
-
-    #[test]
-    fn commands_that_run_others_refuse_json() {
-        for line in [
-            "run a --json -- true",
-            "--json run a -- true",
-            "elect e --json -- true",
-        ] {
-            assert!(
-                mistake(line).contains("--json is not for this command"),
-                "{line}"
-            );
-        }
-        // That one is the command's.
-        assert_eq!(mistake("run a -- ls --json"), "");
-        for (line, asks) in [
-            ("run a -- ls --json", false),
-            ("--json run", true),
-            ("ls --json", true),
-        ] {
-            assert_eq!(
-                asks_for_json(line.split(' ').map(OsString::from)),
-                asks,
-                "{line}"
-            );
-        }
-    }
-}
+mod tests;

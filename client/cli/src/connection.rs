@@ -1,10 +1,16 @@
 //! Connection options that all commands share: endpoints, credentials, trace context.
 
-use std::{env, path::PathBuf};
+use std::{
+    env,
+    path::{Path, PathBuf},
+};
 
 use leasehold_client::{Admin, Client, ClientBuilder, ConnectError, Endpoints, TraceContext};
 
-use crate::say::say;
+use crate::{
+    profile::{Profile, Token},
+    say::say,
+};
 
 /// Variable with a bearer token. There is no option for it: every user of the machine can read the command line.
 const TOKEN: &str = "LEASEHOLD_TOKEN";
@@ -17,6 +23,15 @@ pub(crate) const TRACESTATE: &str = "TRACESTATE";
 #[derive(clap::Args, Debug)]
 #[command(next_help_heading = "Connection")]
 pub(crate) struct Connection {
+    /// Profile with the addresses and the credentials, in ~/.config/leasehold/config.toml or the file that LEASEHOLD_PROFILES names.
+    /// Other options of the connection replace what it has; it replaces all their variables
+    #[arg(long, env = "LEASEHOLD_PROFILE", value_name = "NAME")]
+    profile: Option<String>,
+
+    /// Token that the profile's command printed.
+    #[arg(skip)]
+    token: Option<Token>,
+
     /// Addresses of the coordinators: one, or several that serve the same locks, separated by commas. The default
     /// scheme is http://, which does not encrypt; https:// does. The default port is 7420
     #[arg(
@@ -58,6 +73,62 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
+    /// Takes what the profile says, if the user names one. `is_option` tells of an argument whether an option gave its value.
+    ///
+    /// # Errors
+    ///
+    /// Fails with a message for the user if the profile can't be used.
+    pub(crate) fn take_profile(&mut self, is_option: impl Fn(&str) -> bool) -> Result<(), String> {
+        let Some(name) = self.profile.as_deref().filter(|name| !name.is_empty()) else {
+            return Ok(());
+        };
+        let profile = Profile::load(name)?;
+        // A pair each: half of one and half of another would be a mistake.
+        let is_identity = is_option("cert") || is_option("key");
+        let is_token = is_option("token_file");
+        if !is_option("endpoint") {
+            let endpoint = profile.endpoint;
+            self.endpoint =
+                endpoint.ok_or_else(|| format!("the profile {name:?} has no endpoint"))?;
+        }
+        if !is_option("ca") {
+            self.ca = profile.ca;
+        }
+        if !is_identity {
+            (self.cert, self.key) = (profile.cert, profile.key);
+        }
+        if !is_option("server_name") {
+            self.server_name = profile.server_name;
+        }
+        if !is_token {
+            self.token_file = profile.token_file;
+            let command = profile.token_command.as_ref();
+            self.token = command.map(|command| command.run()).transpose()?;
+        }
+        if !is_option("allow_plaintext_token") {
+            self.allow_plaintext_token = profile.allow_plaintext_token;
+        }
+        Ok(())
+    }
+
+    /// Returns the bearer token itself, unless a file has it.
+    fn token(&self) -> Option<String> {
+        if let Some(token) = &self.token {
+            return Some(token.secret().to_owned());
+        }
+        let is_set = self.profile.as_deref().is_some_and(|name| !name.is_empty());
+        let token = env::var(TOKEN).ok().filter(|_| !is_set);
+        token.filter(|token| !token.is_empty())
+    }
+
+    /// Returns the options that name certificate files, and whether each file has authorities.
+    pub(crate) fn certificate_files(&self) -> [(&'static str, Option<&Path>, bool); 2] {
+        [
+            ("--ca", self.ca.as_deref(), true),
+            ("--cert", self.cert.as_deref(), false),
+        ]
+    }
+
     /// Checks the options against one another.
     pub(crate) fn check(&self) -> Result<(), String> {
         match (&self.cert, &self.key) {
@@ -91,7 +162,7 @@ impl Connection {
         }
         if let Some(file) = &self.token_file {
             builder = builder.bearer_token_file(file);
-        } else if let Some(token) = env::var(TOKEN).ok().filter(|token| !token.is_empty()) {
+        } else if let Some(token) = self.token() {
             builder = builder.bearer_token(token);
         }
         if self.allow_plaintext_token {

@@ -2,7 +2,7 @@
 
 use std::{error::Error as StdError, process::ExitCode, sync::Arc};
 
-use leasehold_client::{AcquireError, ConnectError, Failure, FailureKind};
+use leasehold_client::{AcquireError, ConnectError, CoordinatorStatus, Failure, FailureKind};
 
 /// Exit status of the tool. The numbers are those of `sysexits.h` where it has one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -16,13 +16,17 @@ impl Exit {
     pub(crate) const SOME_SERVE: Self = Self(3);
     /// The election has no leader.
     pub(crate) const NOBODY_LEADS: Self = Self(4);
+    /// The fencing token is not the newest one.
+    pub(crate) const NOT_CURRENT: Self = Self(5);
+    /// Something is wrong with the deployment.
+    pub(crate) const FINDINGS: Self = Self(6);
     /// Invalid command line, or input that the coordinator refuses.
     pub(crate) const USAGE: Self = Self(64);
     /// No coordinator is reachable, or it does not serve now.
     pub(crate) const UNAVAILABLE: Self = Self(69);
     /// The lock, or the leadership, was lost while the command ran.
     pub(crate) const LOCK_LOST: Self = Self(70);
-    /// The lock was not granted.
+    /// The lock was not granted, or is not yet as the command waits for.
     pub(crate) const NOT_GRANTED: Self = Self(75);
     /// A measurement saw two holders of one lock, or a fencing token that did not rise.
     pub(crate) const VIOLATION: Self = Self(76);
@@ -57,6 +61,11 @@ pub(crate) type Outcome = anyhow::Result<Exit>;
 #[derive(thiserror::Error, Debug)]
 #[error("{0}")]
 pub(crate) struct Mistake(pub(crate) String);
+
+/// The end of a wait's time.
+#[derive(thiserror::Error, Debug)]
+#[error("{0}")]
+pub(crate) struct NotYet(pub(crate) String);
 
 /// Returns an error with its causes, in words.
 pub(crate) fn explained(error: &anyhow::Error) -> String {
@@ -135,9 +144,23 @@ pub(crate) fn code(error: &anyhow::Error) -> Exit {
         }
         (_, Some(ConnectError::Tls { .. })) => Exit::NOT_ALLOWED,
         (None, None) if error.is::<Mistake>() => Exit::USAGE,
+        (None, None) if error.is::<NotYet>() => Exit::NOT_GRANTED,
         (None, None) => failure_in(error).map_or(Exit::FAILURE, failure),
         _ => failure_in(error).map_or(Exit::UNAVAILABLE, failure),
     }
+}
+
+/// Returns the exit code if no coordinator answered: that of their reason, if all have the same; `None` if one answered.
+pub(crate) fn unanswered(rows: &[CoordinatorStatus]) -> Option<Exit> {
+    let codes: Option<Vec<_>> = rows
+        .iter()
+        .map(|row| row.status.as_ref().err().map(failure))
+        .collect();
+    let mut codes = codes?.into_iter();
+    Some(match codes.next() {
+        Some(first) if codes.all(|code| code == first) => first,
+        _ => Exit::UNAVAILABLE,
+    })
 }
 
 /// Returns the exit code of a coordinator's answer.

@@ -2,13 +2,14 @@
 
 use std::io;
 
+use anyhow::Context;
 use leasehold_client::Failure;
 use rustix::event::PollFlags;
 use tokio::time::sleep;
 
 use crate::{
     exit::{Exit, Outcome},
-    outage::{LOOK, Outage},
+    outage::{LOOK, WatcherContact},
     say::poll,
     show,
 };
@@ -23,18 +24,13 @@ pub(crate) async fn follow<S, T>(
     what: String,
     mut line: impl FnMut(&T) -> serde_json::Result<String>,
 ) -> Outcome {
-    let mut outage = Outage::default();
-    let mut told = false;
+    let mut contact = WatcherContact::default();
     loop {
         tokio::select! {
             biased;
             item = next(&mut source) => match item {
                 Some(Ok(item)) => {
-                    told = true;
-                    // A gap comes when the connection is lost, every other event over a connection.
-                    if interruption(&source).is_none() {
-                        outage.is_over();
-                    }
+                    contact.told(interruption(&source));
                     if !show::line(&line(&item)?)? {
                         return Ok(Exit::SUCCESS);
                     }
@@ -46,13 +42,7 @@ pub(crate) async fn follow<S, T>(
                 if reader_is_gone() {
                     return Ok(Exit::SUCCESS);
                 }
-                match interruption(&source) {
-                    Some(failure) if !told => {
-                        return Err(anyhow::Error::new(failure.clone()).context(what));
-                    }
-                    Some(failure) => outage.goes_on(&failure.to_string()),
-                    None => outage.is_over(),
-                }
+                contact.looked(interruption(&source)).with_context(|| what.clone())?;
             }
         }
     }

@@ -3,32 +3,74 @@
 use std::time::{Duration, SystemTime};
 
 use anyhow::Context;
-use leasehold_client::FencingToken;
+use leasehold_client::{FencingToken, LockView};
 
 use crate::{
     connection::Connection,
     exit::{Mistake, Outcome},
+    say::say,
     show::{
         self,
         json::{Asked, Json},
-        lock, text,
+        lock,
+        table::Table,
+        text,
     },
 };
 
+/// Options of `ls`.
+#[derive(clap::Args, Debug)]
+pub(crate) struct ListOptions {
+    /// Show only names with this prefix
+    #[arg(default_value = "", hide_default_value = true)]
+    prefix: String,
+
+    /// Show one page of about this many locks, instead of all: 1 to 1000. If there are more, the token of the next page is
+    /// printed on standard error
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    page_size: Option<u16>,
+
+    /// Show the page with this token, which the page before it printed [default: the first page]
+    #[arg(
+        long,
+        value_name = "TOKEN",
+        default_value = "",
+        hide_default_value = true
+    )]
+    page_token: String,
+}
+
 /// Lists locks, sorted by name.
-pub(crate) async fn list(connection: &Connection, prefix: &str, as_json: bool) -> Outcome {
-    let admin = connection.admin()?;
-    let mut locks = admin
-        .list_locks(prefix)
-        .await
-        .context("failed to list the locks")?;
-    // A scan may return a lock twice.
+pub(crate) async fn list(connection: &Connection, options: &ListOptions, as_json: bool) -> Outcome {
+    const WHAT: &str = "failed to list the locks";
+    let (admin, prefix) = (connection.admin()?, &options.prefix);
+    if options.page_size.is_none() && options.page_token.is_empty() {
+        let locks = sorted(admin.list_locks(prefix).await.context(WHAT)?);
+        return show::answer(as_json, Json(&locks), || listed(&locks));
+    }
+    let page = admin.list_locks_page(
+        prefix,
+        options.page_size.unwrap_or_default(),
+        &options.page_token,
+    );
+    let mut page = page.await.context(WHAT)?;
+    page.locks = sorted(page.locks);
+    let exit = show::answer(as_json, Json(&page), || listed(&page.locks))?;
+    if let Some(token) = page.next_page_token.filter(|_| !as_json) {
+        say(format_args!("there may be more: --page-token {token}"));
+    }
+    Ok(exit)
+}
+
+/// Returns each lock once, in the order of the names: a scan has no order, and may find a lock twice.
+fn sorted(mut locks: Vec<LockView>) -> Vec<LockView> {
     locks.sort_by(|a, b| a.name.cmp(&b.name));
     locks.dedup_by(|a, b| a.name == b.name);
-    show::answer(as_json, Json(&locks), || match locks.is_empty() {
-        true => "no locks".to_owned(),
-        false => lock::list(&locks, SystemTime::now()).to_string(),
-    })
+    locks
+}
+
+fn listed(locks: &[LockView]) -> Table {
+    lock::list(locks, SystemTime::now()).or_say("no locks")
 }
 
 /// Shows one lock.
@@ -42,7 +84,7 @@ pub(crate) async fn get(connection: &Connection, name: &str, as_json: bool) -> O
     show::answer(as_json, Json(&lock), text)
 }
 
-/// What `release` takes away.
+/// Holds or wait that `release` ends.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Forced {
     All,

@@ -9,16 +9,17 @@ mod args;
 mod bench;
 mod command;
 mod connection;
+mod doctor;
 mod duration;
 mod elect;
 mod exit;
 mod follow;
+mod history;
 mod inspect;
-#[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "tests fail by panicking")]
-mod manual_tests;
+mod manual;
 mod observe;
 mod outage;
+mod profile;
 mod report;
 mod run;
 mod say;
@@ -26,6 +27,9 @@ mod sessions;
 mod show;
 mod signals;
 mod status;
+mod token;
+mod top;
+mod wait;
 
 use std::process::ExitCode;
 
@@ -110,8 +114,10 @@ async fn dispatch(args: Args) -> Outcome {
         Command::Leader { name } => observe::leader(&connection, &name, json).await,
         Command::Observe { name } => observe::observe(&connection, &name, json).await,
         Command::Watch { prefix } => observe::watch(&connection, &prefix, json).await,
-        Command::Ls { prefix } => inspect::list(&connection, &prefix, json).await,
+        Command::Ls(options) => inspect::list(&connection, &options, json).await,
         Command::Get { name } => inspect::get(&connection, &name, json).await,
+        Command::Wait(options) => wait::wait(&connection, &options, json).await,
+        Command::CheckToken { name, token } => token::check(&connection, &name, token, json).await,
         Command::Release {
             name,
             holder,
@@ -132,7 +138,19 @@ async fn dispatch(args: Args) -> Outcome {
         }
         Command::Sessions { id: None, .. } => sessions::list(&connection, json).await,
         Command::Sessions { id: Some(id), .. } => sessions::end(&connection, &id, json).await,
+        Command::History(options) => history::history(&options, json),
         Command::Status(options) => status::status(&connection, &options, json).await,
+        Command::Completions { shell } => {
+            let script = args::completions(shell);
+            show::line(String::from_utf8_lossy(&script).trim_end())?;
+            Ok(exit::Exit::SUCCESS)
+        }
+        Command::Manual { folder } => {
+            manual::write(args::definition(), &folder)?;
+            Ok(exit::Exit::SUCCESS)
+        }
+        Command::Top(options) => top::top(&connection, &options).await,
+        Command::Doctor(options) => doctor::doctor(&connection, &options, json).await,
         Command::Bench(options) => bench::run(&connection, options, json).await,
     }
 }

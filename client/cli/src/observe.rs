@@ -9,7 +9,7 @@ use crate::{
     connection::Connection,
     exit::{Exit, Outcome},
     follow::follow,
-    show::{self, election, event, json::Json},
+    show::{self, colour, election, event, json::Json},
 };
 
 /// Shows who leads an election.
@@ -44,6 +44,7 @@ pub(crate) async fn watch(connection: &Connection, prefix: &str, as_json: bool) 
     let what = "failed to watch the locks".to_owned();
     // Number of locks in the snapshot so far.
     let mut locks = 0;
+    let coloured = colour::is_on();
     let line = |news: &LockWatchEvent| {
         match news {
             LockWatchEvent::Lock(_) => locks += 1,
@@ -52,6 +53,7 @@ pub(crate) async fn watch(connection: &Connection, prefix: &str, as_json: bool) 
         }
         match as_json {
             true => event::document(news, locks),
+            false if coloured => Ok(event::coloured_line(news, locks)),
             false => Ok(event::line(news, locks)),
         }
     };

@@ -2,7 +2,7 @@
 
 use std::{mem, time::Duration};
 
-use leasehold_client::Session;
+use leasehold_client::{Failure, Session};
 
 use crate::say::say;
 
@@ -34,6 +34,34 @@ impl Outage {
             say("connected again");
             self.said = false;
         }
+    }
+}
+
+/// Contact of a watcher with the coordinators: fails if there is none at the start, and reports when it goes and comes later.
+#[derive(Default)]
+pub(crate) struct WatcherContact {
+    outage: Outage,
+    told: bool,
+}
+
+impl WatcherContact {
+    /// Takes in that the watcher had something to tell, and why nothing more comes now.
+    pub(crate) fn told(&mut self, interruption: Option<&Failure>) {
+        self.told = true;
+        // A gap comes when the connection is lost, every other event over a connection.
+        if interruption.is_none() {
+            self.outage.is_over();
+        }
+    }
+
+    /// Takes in what a look found: why nothing comes now. That is to be repeated every [`LOOK`].
+    pub(crate) fn looked(&mut self, interruption: Option<&Failure>) -> Result<(), Failure> {
+        match interruption {
+            Some(failure) if !self.told => return Err(failure.clone()),
+            Some(failure) => self.outage.goes_on(&failure.to_string()),
+            None => self.outage.is_over(),
+        }
+        Ok(())
     }
 }
 

@@ -18,9 +18,8 @@ pub(crate) async fn list(connection: &Connection, as_json: bool) -> Outcome {
         .list_sessions()
         .await
         .context("failed to list the sessions")?;
-    show::answer(as_json, Json(&sessions), || match sessions.is_empty() {
-        true => "no sessions".to_owned(),
-        false => table(&sessions, SystemTime::now()).to_string(),
+    show::answer(as_json, Json(&sessions), || {
+        table(&sessions, SystemTime::now()).or_say("no sessions")
     })
 }
 

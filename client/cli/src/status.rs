@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use leasehold_client::{CoordinatorStatus, StoreState};
+use leasehold_client::{CertificateView, CoordinatorStatus, LimitView, PermissionView, StoreState};
 
 use crate::{
     connection::Connection,
@@ -110,14 +110,7 @@ fn verdict(rows: &[CoordinatorStatus]) -> Exit {
             false => Exit::SOME_SERVE,
         };
     }
-    let mut codes = rows.iter().map(|row| match &row.status {
-        Ok(_) => Exit::UNAVAILABLE,
-        Err(failure) => exit::failure(failure),
-    });
-    match codes.next() {
-        Some(first) if codes.all(|code| code == first) => first,
-        _ => Exit::UNAVAILABLE,
-    }
+    exit::unanswered(rows).unwrap_or(Exit::UNAVAILABLE)
 }
 
 // If a coordinator did not answer, all is null but its endpoint, its address, `serving` and `error`.
@@ -135,7 +128,35 @@ document!(row: CoordinatorStatus {
     "sessionCount": row.status.as_ref().ok().and_then(|status| status.session_count).map(Wide),
     "holdCount": row.status.as_ref().ok().and_then(|status| status.hold_count).map(Wide),
     "waiterCount": row.status.as_ref().ok().and_then(|status| status.waiter_count).map(Wide),
+    "time": row.status.as_ref().ok().and_then(|status| status.time).map(json::time),
+    "draining": row.status.as_ref().ok().map(|status| status.draining),
+    "identity": row.status.as_ref().ok().and_then(|status| status.identity.as_ref()),
+    "permissions": row.status.as_ref().ok().map(|status| Json(&status.permissions)),
+    "minTtl": row.status.as_ref().ok().and_then(|status| status.min_ttl).map(json::duration),
+    "defaultTtl": row.status.as_ref().ok().and_then(|status| status.default_ttl).map(json::duration),
+    "maxTtl": row.status.as_ref().ok().and_then(|status| status.max_ttl).map(json::duration),
+    "keyPrefix": row.status.as_ref().ok().and_then(|status| status.key_prefix.as_ref()),
+    "minReplicas": row.status.as_ref().ok().and_then(|status| status.min_replicas),
+    "limits": row.status.as_ref().ok().map(|status| Json(&status.limits)),
+    "certificates": row.status.as_ref().ok().map(|status| Json(&status.certificates)),
     "error": row.status.as_ref().err().map(Error::from),
+});
+
+document!(permission: PermissionView {
+    "permission": permission.permission,
+    "locks": permission.locks,
+    "elections": permission.elections,
+});
+
+document!(limit: LimitView {
+    "name": limit.name,
+    "used": Wide(limit.used),
+    "limit": Wide(limit.limit),
+});
+
+document!(certificate: CertificateView {
+    "purpose": certificate.purpose,
+    "expires": certificate.expires.map(json::time),
 });
 
 fn store_state(state: StoreState) -> Option<&'static str> {

@@ -110,8 +110,8 @@ async def run_tasks(library: str, work: str, endpoint: str, clients: int, second
         return [one for part in parts for one in part]
 
 
-def run_threads(endpoint: str, clients: int, seconds: float) -> list[object]:
-    """Runs cycles in threads."""
+def run_threads(work: str, endpoint: str, clients: int, seconds: float) -> list[object]:
+    """Runs the work in threads."""
     with leasehold.sync.connect(endpoint, ttl=TTL) as client:
         start = now() + WARM_UP
         end = start + int(seconds * 1e6)
@@ -128,7 +128,19 @@ def run_threads(endpoint: str, clients: int, seconds: float) -> list[object]:
                 if ended >= start:
                     parts[number].append(ended - began)
 
-        threads = [threading.Thread(target=cycle, args=(number,)) for number in range(clients)]
+        def hand_off(number: int) -> None:
+            while (left := end - now()) > 0:
+                try:
+                    hold = client.lock("bench/contended", wait=left / 1e6).acquire()
+                except leasehold.TimedOut:
+                    return
+                granted = now()
+                hold.release()
+                if granted >= start:
+                    parts[number].append((hold.token, granted, granted))
+
+        run = cycle if work == "cycles" else hand_off
+        threads = [threading.Thread(target=run, args=(number,)) for number in range(clients)]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -139,7 +151,7 @@ def run_threads(endpoint: str, clients: int, seconds: float) -> list[object]:
 def main(library: str, work: str, endpoint: str, clients: str, seconds: str) -> None:
     """Measures, and prints the result."""
     if library == "leasehold-sync":
-        result = run_threads(endpoint, int(clients), float(seconds))
+        result = run_threads(work, endpoint, int(clients), float(seconds))
     else:
         result = asyncio.run(run_tasks(library, work, endpoint, int(clients), float(seconds)))
     json.dump(result, sys.stdout)

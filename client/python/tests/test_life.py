@@ -108,7 +108,11 @@ async def test_administration(client: leasehold.Client, other: leasehold.Client,
     admin = client.admin
     async with other.lock(name) as lock:
         assert [view.name async for view in admin.list_locks(name)] == [name]
-        assert (await admin.status()).serving
+        status = await admin.status()
+        assert status.serving and status.store_up and not status.draining and status.time
+        assert status.hold_count and status.min_ttl < status.default_ttl < status.max_ttl
+        assert [permission.permission for permission in status.permissions] == ["acquire", "inspect", "administer"]
+        assert "max-sessions" in [limit.name for limit in status.limits] and status.certificates == ()
         assert await admin.request_release(name, reason="deploy", within=30) == 1
         asked = await lock.wait_release_requested()
         assert asked and asked.reason == "deploy" and asked.within and 29 < asked.within <= 30

@@ -169,3 +169,13 @@ from_message!(LockView => LockView {
     name, mode, holders, holder_count, waiters, waiter_count, fencing_token, closed_for,
     lock_delay, limit, limit_revision, permits_taken,
 });
+
+/// A page of a listing, as [`Admin::list_locks_page`](crate::Admin::list_locks_page) returns it.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+#[non_exhaustive]
+pub struct LockPage {
+    /// The locks of the page, without their waiters, in no order.
+    pub locks: Vec<LockView>,
+    /// The token of the next page; none on the last one.
+    pub next_page_token: Option<String>,
+}

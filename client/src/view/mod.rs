@@ -5,9 +5,10 @@ mod lock;
 mod report;
 
 pub use event::{LockEvent, LockEventKind, LockWatchEvent};
-pub use lock::{Holder, LockMode, LockView, Waiter};
+pub use lock::{Holder, LockMode, LockPage, LockView, Waiter};
 pub use report::{
-    CoordinatorView, ForceReleased, SessionEnded, SessionView, StoreState, TokenCheck,
+    CertificateView, CoordinatorView, ForceReleased, LimitView, PermissionView, SessionEnded,
+    SessionView, StoreState, TokenCheck,
 };
 
 #[cfg(test)]

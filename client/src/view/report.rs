@@ -92,7 +92,7 @@ from_message!(CheckTokenResponse => TokenCheck {
     current, newest_token,
 });
 
-/// Whether a coordinator reaches its store.
+/// State of a coordinator's store.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum StoreState {
@@ -105,7 +105,7 @@ pub enum StoreState {
 from_enum!(StoreState { Up, Down });
 
 /// Answer of one coordinator about its own state. A caller without the permission `inspect` on every lock sees
-/// `coordinator`, `version`, `uptime` and `serving` only.
+/// `coordinator`, `version`, `uptime` and `serving` only, and from `time` to `permissions`.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 #[non_exhaustive]
 pub struct CoordinatorView {
@@ -129,9 +129,78 @@ pub struct CoordinatorView {
     pub hold_count: Option<u64>,
     /// Number of acquires of these sessions that wait or are in flight; none if the caller may not see it.
     pub waiter_count: Option<u64>,
+    /// The coordinator's wall clock when it answered; none from a coordinator of an earlier version.
+    pub time: Option<SystemTime>,
+    /// Whether the coordinator drains.
+    pub draining: bool,
+    /// The caller's identity there; none if it asks for none.
+    pub identity: Option<String>,
+    /// What the caller may do there.
+    pub permissions: Vec<PermissionView>,
+    /// The smallest TTL; none if the caller may not see it.
+    pub min_ttl: Option<Duration>,
+    /// The TTL of callers that ask for none; none if the caller may not see it.
+    pub default_ttl: Option<Duration>,
+    /// The largest TTL; none if the caller may not see it.
+    pub max_ttl: Option<Duration>,
+    /// The prefix of the locks' keys in Redis; none if the caller may not see it.
+    pub key_prefix: Option<String>,
+    /// Number of replicas that must acknowledge a grant; none if the caller may not see it.
+    pub min_replicas: Option<u32>,
+    /// Limits, and how much of each is in use; empty if the caller may not see it.
+    pub limits: Vec<LimitView>,
+    /// Certificates in force; empty if the caller may not see it.
+    pub certificates: Vec<CertificateView>,
 }
+
+/// Permission of a caller at a coordinator.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+#[non_exhaustive]
+pub struct PermissionView {
+    /// `acquire`, `inspect` or `administer`.
+    pub permission: String,
+    /// Prefixes of the names of locks that it is for; the empty one stands for every name.
+    pub locks: Vec<String>,
+    /// Prefixes of the names of elections that it is for; the empty one stands for every name.
+    pub elections: Vec<String>,
+}
+
+from_message!(PermissionView => PermissionView {
+    permission, locks, elections,
+});
+
+/// Limit of a coordinator.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+#[non_exhaustive]
+pub struct LimitView {
+    /// The setting, such as `max-sessions`; or `open-files`.
+    pub name: String,
+    /// How much of it is in use.
+    pub used: u64,
+    /// The limit.
+    pub limit: u64,
+}
+
+from_message!(LimitView => LimitView {
+    name, used, limit,
+});
+
+/// Certificate of a coordinator.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+#[non_exhaustive]
+pub struct CertificateView {
+    /// What it is for: `server`, `admin` or `store`.
+    pub purpose: String,
+    /// Time at which the first certificate of its chain expires.
+    pub expires: Option<SystemTime>,
+}
+
+from_message!(CertificateView => CertificateView {
+    purpose, expires,
+});
 
 from_message!(GetStatusResponse => CoordinatorView {
     coordinator, version, uptime, serving, reason, store, store_state, session_count,
-    hold_count, waiter_count,
+    hold_count, waiter_count, time, draining, identity, permissions, min_ttl, default_ttl, max_ttl,
+    key_prefix, min_replicas, limits, certificates,
 });

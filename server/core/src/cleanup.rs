@@ -15,7 +15,7 @@ use crate::{
     id::OwnerId,
     name::LockName,
     session::{CommandId, PendingCleanup},
-    time::Moment,
+    time::{Moment, StoreTime},
 };
 
 /// Most releases under way at a time, so that the death of a client with very many locks leaves room for others.
@@ -38,7 +38,12 @@ pub enum Output {
         op: Op,
     },
     /// Nothing is left of this owner id.
-    Forget(OwnerId),
+    Forget {
+        /// The owner id.
+        owner: OwnerId,
+        /// The store's time of the release that ended its hold; `None` if there was no hold any more.
+        released_at: Option<StoreTime>,
+    },
     /// The name's next waiter can be served after this time, which may be zero: its coordinator looks then.
     Recheck(LockName, Duration),
     /// A release failed in a way that another try does not mend, and is tried again all the same.
@@ -122,6 +127,7 @@ impl Cleanups {
         let Some(cleanup) = self.in_flight.remove(&id) else {
             return;
         };
+        let mut released_at = None;
         let is_over = match result {
             Ok(Stamped { executed, sent_at }) => {
                 let (found, closed_for) = match executed.reply {
@@ -130,7 +136,10 @@ impl Cleanups {
                         waited,
                         closed_for,
                         ..
-                    } => (held || waited, closed_for),
+                    } => {
+                        released_at = held.then_some(executed.at);
+                        (held || waited, closed_for)
+                    }
                     _ => (false, None),
                 };
                 if let Some(closed_for) = closed_for {
@@ -160,7 +169,9 @@ impl Cleanups {
             }
         };
         if is_over {
-            self.outputs.push_back(Output::Forget(cleanup.owner));
+            let owner = cleanup.owner;
+            self.outputs
+                .push_back(Output::Forget { owner, released_at });
         } else {
             self.retries.push_back((now.after(RETRY), cleanup));
         }

@@ -8,11 +8,12 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+use leasehold_store::certificates::expiry;
 use rustls::pki_types::CertificateDer;
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
 use super::name::check_name;
-use crate::tls::{ClientTrust, over_at};
+use crate::tls::ClientTrust;
 
 /// Certificate of a connection's peer, which the handshake accepted.
 #[derive(Debug)]
@@ -33,7 +34,7 @@ impl Shown {
         let (name, own_is_over) = named(own)?;
         let now = SystemTime::now();
         // A certificate that had expired at the handshake was not needed for it.
-        let between = between.iter().filter_map(over_at).filter(|at| *at > now);
+        let between = between.iter().filter_map(expiry).filter(|at| *at > now);
         let expires = between.fold(own_is_over, SystemTime::min);
         Some(Self {
             chain,

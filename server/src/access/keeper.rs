@@ -11,6 +11,7 @@ use super::{
 };
 use crate::{
     Liveness,
+    audit::Audit,
     follow::{Reload, Sources},
     tls::Tls,
 };
@@ -39,7 +40,8 @@ impl Access {
         let kept = keep(sources, given, publish);
         let kept = stop.clone().run_until_cancelled_owned(kept);
         tokio::spawn(liveness.keep("keeper of identities", &stop, kept));
-        Ok(Self { policies })
+        let audit = Audit::default();
+        Ok(Self { policies, audit })
     }
 }
 

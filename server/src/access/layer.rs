@@ -39,6 +39,16 @@ impl AccessLayer {
         Front(Self { access, limits })
     }
 
+    /// Has the audit log tell of a caller without an identity. Those that are refused unheard are too many.
+    fn tell<B>(&self, request: &Request<B>, refusal: &Refusal) {
+        if refusal.reason() == Reason::Unauthenticated {
+            let connection = request.extensions().get::<ConnectionHandle>();
+            let peer = || connection.map(|connection| connection.peer_addr().to_string());
+            let reason = refusal.reason().as_str();
+            self.access.audit.denied(reason, (None, None), None, peer);
+        }
+    }
+
     fn caller<B>(&self, request: &Request<B>) -> Result<Caller, Refusal> {
         let connection = request.extensions().get::<ConnectionHandle>();
         let connection = connection.ok_or_else(|| {
@@ -86,6 +96,7 @@ where
             Err(refusal) => {
                 let path = request.uri().path();
                 tracing::debug!(path, ?refusal, "a request without an identity was refused");
+                self.front.tell(&request, &refusal);
                 Either::Left(ready(Ok(Status::from(refusal).into_http())))
             }
         }

@@ -36,12 +36,13 @@ pub(crate) use self::{
     policy::check,
     rights::{check_granted, denied},
 };
-use crate::status::Refusal;
+use crate::{audit::Audit, status::Refusal};
 
 /// Handle on the policy in force. Clones follow the same policy.
 #[derive(Clone, Debug)]
 pub struct Access {
     policies: watch::Receiver<Arc<Policy>>,
+    audit: Audit,
 }
 
 impl Access {
@@ -51,6 +52,13 @@ impl Access {
     ///
     /// If identities are required, and the caller has none or it is no longer accepted.
     pub fn rights(&self, extensions: &Extensions) -> Result<Rights, Refusal> {
-        Rights::of(Caller::of(extensions), self.policies.clone())
+        let caller = Caller::of(extensions);
+        Rights::of(caller, self.policies.clone(), self.audit.clone())
+    }
+
+    /// Has the audit log tell of what is denied.
+    #[must_use]
+    pub fn told(self, audit: Audit) -> Self {
+        Self { audit, ..self }
     }
 }

@@ -14,7 +14,10 @@ use super::{
     policy::Policy,
     rules::{Granted, Permission, Place},
 };
-use crate::status::{Reason, Refusal};
+use crate::{
+    audit::Audit,
+    status::{Reason, Refusal},
+};
 
 /// Longest sleep until an identity expires: expiry is by the wall clock, which may be set meanwhile.
 const LONGEST_REST: Duration = Duration::from_secs(10);
@@ -25,17 +28,20 @@ pub struct Rights {
     caller: Caller,
     granted: Granted,
     policies: watch::Receiver<Arc<Policy>>,
+    audit: Audit,
 }
 
 impl Rights {
     pub(super) fn of(
         caller: Caller,
         policies: watch::Receiver<Arc<Policy>>,
+        audit: Audit,
     ) -> Result<Self, Refusal> {
         let mut rights = Self {
             caller,
             granted: Granted::Only(Vec::new()),
             policies,
+            audit,
         };
         rights.look_again()?;
         Ok(rights)
@@ -59,7 +65,13 @@ impl Rights {
     ///
     /// If the permission is missing. Refusals differ only by the name, so that they reveal nothing about the lock.
     pub fn check(&self, permission: Permission, place: Place, name: &str) -> Result<(), Refusal> {
-        check_granted(&self.granted, permission, place, name)
+        let checked = check_granted(&self.granted, permission, place, name);
+        checked.inspect_err(|refusal| self.denied(refusal))
+    }
+
+    /// Has the audit log tell of a refusal for want of a permission.
+    pub fn denied(&self, refusal: &Refusal) {
+        self.audit.refused(refusal, self.caller.identity());
     }
 
     /// Updates the rights to the policy in force.
@@ -103,7 +115,8 @@ impl Rights {
         name: impl Borrow<str>,
     ) -> Refusal {
         loop {
-            if let Err(refusal) = self.check(permission, place, name.borrow()) {
+            let checked = check_granted(&self.granted, permission, place, name.borrow());
+            if let Err(refusal) = checked {
                 return refusal;
             }
             if let Err(refusal) = self.changed().await {

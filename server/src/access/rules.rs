@@ -194,6 +194,19 @@ impl Granted {
         }
     }
 
+    /// Returns the names that a permission is for, by their prefixes: of locks, and of elections.
+    #[must_use]
+    pub fn names(&self, permission: Permission) -> [Prefixes; 2] {
+        let Self::Only(rules) = self else {
+            return [Prefixes::new([""]), Prefixes::new([""])];
+        };
+        let giving = || rules.iter().filter(|rule| rule.allow.contains(&permission));
+        [
+            Prefixes::new(giving().flat_map(|rule| rule.locks.iter())),
+            Prefixes::new(giving().flat_map(|rule| rule.elections.iter())),
+        ]
+    }
+
     /// Returns the longest time for which a lock of this name may be held: `None` if one of the rules that permit it sets no
     /// bound, otherwise the longest of their bounds. Allocates nothing.
     #[must_use]

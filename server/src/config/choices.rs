@@ -1,6 +1,6 @@
 //! Settings whose value is one of several names.
 
-/// Whether clients must have a certificate.
+/// Demand for a client's certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum ClientAuth {
     /// The coordinator asks for none.

@@ -7,16 +7,22 @@ use clap::{
 };
 
 use super::{
-    Config, Origin, REFERENCE, check::check, draft::Draft, file, print, setting::Shape,
+    Config, Origin, REFERENCE, check::check, draft::Draft, file, manual, print, setting::Shape,
     settings::SETTINGS, store_file,
 };
 use crate::access::tokens::new_token;
+
+/// Version that `--version` prints: with the commit, if the build was told.
+const VERSION: &str = match option_env!("LEASEHOLD_VERSION") {
+    Some(version) => version,
+    None => env!("CARGO_PKG_VERSION"),
+};
 
 /// The command line without the settings, which [`command`] adds.
 #[derive(Parser)]
 #[command(
     name = "leasehold-server",
-    version,
+    version = VERSION,
     about = "The Leasehold coordinator: locks with streaming leases, over gRPC",
     after_help = "Each setting is a flag, an environment variable and a key of the TOML file (named like the flag); flags win \
         over the environment, the environment over the file. Durations have a unit: 500ms, 10s, 1h.",
@@ -47,7 +53,15 @@ enum Subcommands {
     Probe,
     /// Check the configuration and the files that it names, and exit with 0 after "ok", or with 64 after a list of the mistakes.
     /// Warns of certificates that expire within 14 days
-    CheckConfig,
+    CheckConfig {
+        /// Connect to the store as well, and check its servers: exits with 6 after a list of what is wrong with them, or with 69
+        /// if one can't be reached
+        #[arg(long)]
+        connect: bool,
+    },
+    /// Print the manual page, for packages
+    #[command(hide = true)]
+    Manual,
     /// Declare that all masters of a redis+quorum: store are started for the first time, so that they vote at once.
     ///
     /// Without it, coordinators count a master's votes after they have seen it run for four times max-ttl.
@@ -68,7 +82,12 @@ pub enum Action {
     /// Ask the coordinator that serves with this configuration whether it is ready.
     Probe(Box<Config>),
     /// Report that this configuration is right.
-    Check(Box<Config>),
+    Check {
+        /// The configuration.
+        config: Box<Config>,
+        /// Whether to check the servers of the store, too.
+        connect: bool,
+    },
     /// Declare the masters of the store to be started for the first time.
     QuorumBootstrap(Box<Config>),
     /// Print this on stdout and exit with success: help, version, or the configuration in force.
@@ -125,6 +144,12 @@ impl Config {
                 .map(Action::Print)
                 .map_err(|message| vec![message]);
         }
+        if matches!(command_line.command, Some(Subcommands::Manual)) {
+            return match manual::page(command()) {
+                Ok(page) => Ok(Action::Print(page)),
+                Err(error) => Err(vec![error.to_string()]),
+            };
+        }
         if command_line.print_reference {
             return Ok(Action::Print(REFERENCE.to_owned()));
         }
@@ -155,7 +180,7 @@ impl Config {
         let config = Box::new(draft.config);
         Ok(match command_line.command {
             Some(Subcommands::Probe) => Action::Probe(config),
-            Some(Subcommands::CheckConfig) => Action::Check(config),
+            Some(Subcommands::CheckConfig { connect }) => Action::Check { config, connect },
             Some(Subcommands::QuorumBootstrap) => {
                 if !config.store.scheme().ends_with("+quorum") {
                     let message = "quorum-bootstrap is for several independent masters: give --store redis+quorum://HOST,HOST,HOST";
@@ -219,5 +244,27 @@ fn command() -> Command {
             Shape::Text | Shape::Number | Shape::Fraction => arg.allow_hyphen_values(true),
         }
     });
-    CommandLine::command().args(settings)
+    hide_values(CommandLine::command().args(settings))
+}
+
+/// Keeps values of variables, which may be secrets, out of `--help`, should an argument ever take one from clap.
+fn hide_values(command: Command) -> Command {
+    let command = command.mut_args(|arg| arg.hide_env_values(true));
+    command.mut_subcommands(hide_values)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{Arg, Command};
+
+    use super::command;
+
+    #[test]
+    fn no_help_shows_the_value_of_a_variable() {
+        let command = command();
+        let commands = command.get_subcommands().chain([&command]);
+        let shown = commands.flat_map(Command::get_arguments);
+        let shown = shown.filter(|arg| !arg.is_hide_env_values_set());
+        assert_eq!(shown.map(Arg::get_id).collect::<Vec<_>>(), [""; 0]);
+    }
 }

@@ -10,7 +10,7 @@ const OURS: &str = "LEASEHOLD_";
 
 /// Variables other than the settings' own that Leasehold's programs read, or set for the commands that they run. Each is written
 /// without [`OURS`].
-const OTHERS: [&str; 14] = [
+const OTHERS: [&str; 16] = [
     // The file that settings are read from.
     "CONFIG",
     // Options of the command line, and of the clients.
@@ -19,6 +19,8 @@ const OTHERS: [&str; 14] = [
     "CERT",
     "ENDPOINT",
     "KEY",
+    "PROFILE",
+    "PROFILES",
     "SERVER_NAME",
     "TOKEN",
     "TOKEN_FILE",

@@ -19,6 +19,7 @@ mod environment;
 mod file;
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
+mod manual;
 mod origin;
 mod origins;
 mod permissions;

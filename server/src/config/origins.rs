@@ -5,7 +5,7 @@ use std::{fmt, str::FromStr};
 /// Error of a text that is no list of origins.
 const EXPECTED: &str = "expected origins such as https://app.example or http://localhost:3000, separated by commas, or *";
 
-/// Origins of web pages that may call.
+/// Origins: scheme, host and port of web pages, or of what they call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origins(Option<Vec<String>>);
 
@@ -16,6 +16,12 @@ impl Origins {
         self.0
             .as_ref()
             .is_none_or(|listed| listed.iter().any(|one| one.as_bytes() == origin))
+    }
+
+    /// Returns the list; empty if it is all.
+    #[must_use]
+    pub fn listed(&self) -> &[String] {
+        self.0.as_deref().unwrap_or_default()
     }
 }
 

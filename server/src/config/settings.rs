@@ -7,7 +7,7 @@ use super::{
     setting::{Shape, Value, first, last, settings},
     value::{
         address, boolean, choice, display_name, duration, endpoint, file, key_prefix, log_filter,
-        not_empty, number, optional,
+        not_empty, number, optional, some_origins,
     },
 };
 use crate::access::rules::Rule;
@@ -88,7 +88,7 @@ settings! {
     /// Address of the API, for gRPC, Connect, JSON over HTTP and gRPC-Web. Port 0 picks a free port, which the first line on stdout shows.
     "listen" listen: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 7420)), address;
 
-    /// Address of the admin HTTP port: /metrics, /livez, /readyz and /openapi.json. Port 0 picks a free port.
+    /// Address of the admin HTTP port: the live page, /metrics, /livez, /readyz and /openapi.json. Port 0 picks a free port.
     "admin-listen" admin_listen: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 7421)), address;
 
     /// Allow unencrypted ports that other machines can reach: the gRPC port without tls-cert, the admin port without admin-tls.
@@ -122,12 +122,21 @@ settings! {
         example: "/etc/leasehold/clients-crl.pem", live: true;
 
     /// Origins of web pages that may call the API from a browser (scheme, host and port), separated by commas; or * for all.
-    /// By default none may: a request with another origin than these is refused. A page needs a permission like every caller.
+    /// By default none may but the live page: a request with another origin than these is refused. A page needs a permission like
+    /// every caller.
     "cors-origins" cors_origins: Option<Origins> = None, optional(str::parse),
         example: "https://app.example", live: true;
 
     /// Use HTTPS on the admin port, with the certificate tls-cert. The port asks clients for no certificate.
     "admin-tls" admin_tls: bool = false, boolean;
+
+    /// Serve the live page for operators on the admin port. It calls the API from the browser, with the token that its user enters.
+    "page" page: bool = true, boolean;
+
+    /// API addresses of coordinators that the live page calls, as browsers reach them (scheme, host and port), separated by commas. By
+    /// default, the page calls this coordinator's API port on the host that the browser reached the admin port by.
+    "page-coordinators" page_coordinators: Option<Origins> = None, optional(some_origins),
+        value: "URLS", example: "https://locks-1.example:7420,https://locks-2.example:7420";
 
     /// File with the hashes of accepted bearer tokens: one line NAME sha256:HEX for each, optionally followed by
     /// expires=2030-01-31T12:00:00Z; # begins a comment. `leasehold-server new-token NAME` makes a token and its line. The token's
@@ -302,6 +311,12 @@ settings! {
 
     /// Format of log lines: human (in colour on a terminal) or json (one object a line).
     "log-format" log_format: LogFormat = LogFormat::Human, choice;
+
+    /// File to which the coordinator appends the audit log: a line of JSON for each grant and its end, and for each denied attempt;
+    /// - is standard output. Without it, there is none. If the file is moved, the coordinator begins another one within a second.
+    /// While it can't be written, its lines are lost, and locks go on.
+    "audit-log" audit_log: Option<PathBuf> = None, file("the audit log"),
+        example: "/var/log/leasehold/audit.log";
 
     /// gRPC port of the OpenTelemetry collector that receives traces: http://HOST:4317, or https://HOST:4317 for TLS with the
     /// system's certificates. Without it, the coordinator traces nothing. OTEL_EXPORTER_OTLP_HEADERS has headers for the

@@ -147,6 +147,11 @@ fn every_setting_can_be_given_in_each_way() {
         ("tls-client-crl", "/revoked.pem"),
         ("cors-origins", "https://app.example,http://localhost:3000"),
         ("admin-tls", "true"),
+        ("page", "false"),
+        (
+            "page-coordinators",
+            "https://locks-1.example:7420,http://localhost:7420",
+        ),
         ("token-file", "/tokens"),
         ("jwt-keys", "/jwks.json"),
         ("jwt-issuer", "https://issuer"),
@@ -191,6 +196,7 @@ fn every_setting_can_be_given_in_each_way() {
         ("metrics", "false"),
         ("log", "info,leasehold_server=debug"),
         ("log-format", "json"),
+        ("audit-log", "/audit.log"),
         ("otlp-endpoint", "http://collector:4317"),
         ("trace-sample", "0.25"),
     ];

@@ -5,6 +5,8 @@ use std::{fmt, net::SocketAddr, path::PathBuf, str::FromStr, time::Duration};
 use clap::ValueEnum;
 use leasehold_core::time::InUnits;
 
+use super::Origins;
+
 /// Reads a display name: 1 to 128 bytes without control characters.
 pub(super) fn display_name(text: &str) -> Result<String, String> {
     if text.is_empty() || text.len() > 128 || text.chars().any(char::is_control) {
@@ -110,6 +112,18 @@ pub(super) fn endpoint(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
+/// Reads a list of origins that does not stand for all.
+pub(super) fn some_origins(text: &str) -> Result<Origins, String> {
+    let origins: Origins = text.parse()?;
+    if origins.listed().is_empty() {
+        return Err(
+            "expected addresses such as https://locks.example:7420, separated by commas; found *"
+                .to_owned(),
+        );
+    }
+    Ok(origins)
+}
+
 /// Reads a text that is not empty.
 pub(super) fn not_empty(text: &str) -> Result<String, String> {
     if text.is_empty() {
@@ -157,6 +171,16 @@ pub(super) fn optional<T>(
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
     use super::*;
+
+    #[test]
+    fn some_origins_are_not_all() {
+        let listed = some_origins("https://a.example:7420,http://localhost").unwrap();
+        assert_eq!(
+            listed.listed(),
+            ["https://a.example:7420", "http://localhost"]
+        );
+        assert!(some_origins("*").unwrap_err().ends_with("found *"));
+    }
 
     #[test]
     fn durations_read_back_as_shown() {

@@ -54,6 +54,9 @@ const GRPC_WEB: [&str; 4] = [
 /// Time for which a browser remembers that a page may call.
 const REMEMBERED: Duration = Duration::from_secs(60 * 60);
 
+/// Rule for origins: returns whether a web page may make a request, by its origin and the head of the request.
+type Allowed = dyn Fn(&HeaderValue, &Parts) -> bool + Send + Sync;
+
 /// Layer that serves Connect and gRPC-Web by the gRPC services behind it.
 ///
 /// It must be the outermost, so that all others see gRPC alone. The server must accept HTTP/1.
@@ -62,7 +65,7 @@ pub struct ConnectLayer {
     schema: Arc<Schema>,
     /// Most bytes of a message, as sent and decompressed.
     limit: usize,
-    allowed: Arc<dyn Fn(&HeaderValue) -> bool + Send + Sync>,
+    allowed: Arc<Allowed>,
     cors: CorsLayer,
     websockets: Option<websocket::Settings>,
 }
@@ -121,23 +124,25 @@ impl ConnectLayer {
         let layer = Self {
             schema: Arc::new(Schema::new(pool)),
             limit,
-            allowed: Arc::new(|_| false),
+            allowed: Arc::new(|_, _| false),
             cors: CorsLayer::new(),
             websockets: None,
         };
-        layer.allow_origins(|_| false)
+        layer.allow_origins(|_, _| false)
     }
 
-    /// Serves web pages of the origins for which `allowed` returns true, too.
+    /// Serves web pages of the origins for which `allowed` returns true, too. It gets the head of the request as well.
     #[must_use]
     pub fn allow_origins(
         mut self,
-        allowed: impl Fn(&HeaderValue) -> bool + Send + Sync + 'static,
+        allowed: impl Fn(&HeaderValue, &Parts) -> bool + Send + Sync + 'static,
     ) -> Self {
         self.allowed = Arc::new(allowed);
         let allowed = Arc::clone(&self.allowed);
         self.cors = CorsLayer::new()
-            .allow_origin(AllowOrigin::predicate(move |origin, _| allowed(origin)))
+            .allow_origin(AllowOrigin::predicate(move |origin, head| {
+                allowed(origin, head)
+            }))
             .allow_methods([Method::GET, Method::POST])
             .allow_headers(AllowHeaders::mirror_request())
             .expose_headers(Any)
@@ -160,7 +165,7 @@ impl ConnectLayer {
     /// Returns why a request is refused by its head, whatever its protocol.
     fn rejection(&self, head: &Parts, protocol: Protocol) -> Option<Rejection> {
         if let Some(origin) = head.headers.get(header::ORIGIN)
-            && !(self.allowed)(origin)
+            && !(self.allowed)(origin, head)
         {
             let message = format!("web pages of the origin {origin:?} may not call (cors-origins)");
             return Some(Rejection::new(

@@ -56,7 +56,10 @@ pub(super) async fn run(
                         .store()
                         .send(coordinator.command(name, op), answer);
                 }
-                Output::Forget(owner) => coordinator.registry().forget(&owner),
+                Output::Forget { owner, released_at } => {
+                    coordinator.registry().forget(&owner);
+                    coordinator.audit().released(&owner, released_at);
+                }
                 Output::Recheck(name, after) => coordinator.contention().recheck(&name, after),
                 Output::Failed(name, error) => {
                     warn!(lock = %name, %error, "a release in the background failed and will be tried again");

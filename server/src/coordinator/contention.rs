@@ -170,10 +170,17 @@ impl Driver {
                 coordinator.store().send(command, answer);
             }
             Output::Tell(owner, RegistryEvent::Lost(loss)) => {
-                coordinator.registry().take(&owner, loss);
+                if !coordinator.registry().take(&owner, loss) {
+                    coordinator.audit().lost_by_caller(&owner, loss);
+                }
             }
             Output::Tell(owner, RegistryEvent::Moved) => coordinator.registry().moved(&owner),
             Output::Tell(owner, event) => {
+                if let RegistryEvent::Granted { token, permits, .. } = &event {
+                    coordinator
+                        .audit()
+                        .granted(&owner, (*token, *permits), None);
+                }
                 coordinator.registry().deliver(&owner, event);
             }
             Output::Ask(owner, request) => coordinator.registry().ask(&owner, request),

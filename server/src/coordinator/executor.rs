@@ -3,8 +3,9 @@
 use std::{collections::HashMap, hash::Hash, sync::Arc};
 
 use leasehold_core::{
-    command::Op,
+    command::{End, Op, Reply, Resume},
     id::OwnerId,
+    mode::Mode,
     name::LockName,
     session::{CommandFailure, CommandId, Context, Interest, Output, TrackedWait},
     time::Moment,
@@ -13,7 +14,11 @@ use leasehold_store::{Answer, Stamped, StoreError, clock};
 use uuid::Uuid;
 
 use super::{Coordinator, contention::TrackedWaiter, inbox::Inbox};
-use crate::{admission::Share, limits::WaiterPlace};
+use crate::{
+    admission::Share,
+    audit::{Holder, Why},
+    limits::WaiterPlace,
+};
 
 /// Most commands, or waiters, for which an empty table keeps memory.
 const KEPT: usize = 32;
@@ -25,6 +30,10 @@ pub struct Executor {
     inbox: Arc<Inbox>,
     /// The session of the machine; `None` for a unary call, which its service admits.
     sender: Option<Sender>,
+    /// The client in the audit log.
+    holder: Holder,
+    /// Why what is released unasked ends, in the audit log.
+    why: Why,
     /// Commands without an answer.
     in_flight: HashMap<CommandId, InFlight>,
     /// Waiters that are announced.
@@ -48,11 +57,19 @@ enum InFlight {
     /// An acquire, and the time from which it is measured.
     Acquire {
         name: LockName,
+        owner: OwnerId,
         since: Option<Moment>,
         place: Option<(OwnerId, WaiterPlace)>,
     },
     /// A renewal: the session itself counts its failures.
     Renewal,
+    /// A release, whose end the audit log tells.
+    Release { name: LockName, owner: OwnerId },
+    /// A resume, with what the audit log tells of it.
+    Resume {
+        name: LockName,
+        resume: Option<Box<Resume>>,
+    },
     /// Anything else.
     Other(LockName),
 }
@@ -70,11 +87,13 @@ pub enum Execution {
 
 impl Executor {
     /// Returns the executor of a machine that is told the answers, and what happens to its owner ids, through its inbox.
-    pub fn new(coordinator: Coordinator, sender: Option<Sender>) -> Self {
+    pub fn new(coordinator: Coordinator, sender: Option<Sender>, holder: Holder) -> Self {
         Self {
             coordinator,
             inbox: Arc::default(),
             sender,
+            holder,
+            why: Why::ClientGone,
             in_flight: HashMap::new(),
             waiters: HashMap::new(),
             waiter_places: Vec::new(),
@@ -99,6 +118,21 @@ impl Executor {
         }
     }
 
+    /// Sets why what is released unasked from now on ends.
+    pub fn set_why(&mut self, why: Why) {
+        self.why = why;
+    }
+
+    /// Returns that.
+    pub fn why(&self) -> Why {
+        self.why
+    }
+
+    /// Returns the identity of the caller, if it has one.
+    pub fn identity(&self) -> Option<&str> {
+        self.holder.identity.as_deref()
+    }
+
     /// Takes note that all outputs were carried out: what was answered, and is not announced as a waiter by now, does not wait.
     pub fn carried_out(&mut self) {
         self.waiter_places = Vec::new();
@@ -108,7 +142,20 @@ impl Executor {
     pub fn execute(&mut self, output: Output) -> Execution {
         match output {
             Output::Register(owner, interest) => self.register(owner, interest),
-            Output::Store { id, name, op, .. } => {
+            Output::Store {
+                id,
+                name,
+                op,
+                request,
+            } => {
+                if let Op::Release { owner, .. } = &op {
+                    let why = match (request, self.why) {
+                        (Some(_), _) => Why::Client,
+                        (None, Why::Closed) => Why::Closed,
+                        (None, _) => Why::GivenBack,
+                    };
+                    self.coordinator.audit().ending(owner, why);
+                }
                 if let Err(failure) = self.send(id, name, op) {
                     return Execution::NotSent(id, failure);
                 }
@@ -125,7 +172,14 @@ impl Executor {
                     free(&mut self.waiters);
                 }
             }
-            Output::Cleanup(pending) => self.coordinator.clean_up(pending),
+            Output::Cleanup(pending) => {
+                let why = match (pending.end, self.why) {
+                    (End::Unclean, why) | (End::Clean, why @ Why::Closed) => why,
+                    (End::Clean, _) => Why::GivenBack,
+                };
+                self.coordinator.audit().ending(&pending.owner, why);
+                self.coordinator.clean_up(pending);
+            }
             Output::TellMoved(owner) => self.coordinator.registry().moved(&owner),
             other => return Execution::Other(other),
         }
@@ -138,8 +192,16 @@ impl Executor {
         match interest {
             Interest::Waits => registry.wait(owner, inbox()),
             Interest::Held => registry.hold(&owner, inbox()),
-            Interest::Settling => registry.settle(&owner),
-            Interest::Forgotten => registry.forget(&owner),
+            Interest::Settling => {
+                registry.settle(&owner);
+                if self.why == Why::Stopped {
+                    self.coordinator.audit().left(&owner);
+                }
+            }
+            Interest::Forgotten => {
+                registry.forget(&owner);
+                self.coordinator.audit().forgotten(&owner);
+            }
         }
     }
 
@@ -157,10 +219,27 @@ impl Executor {
                     sender.share.start();
                 }
                 let since = self.coordinator.metrics().clocks.begin();
-                let name = name.clone();
-                InFlight::Acquire { name, since, place }
+                let (name, owner) = (name.clone(), acquire.owner);
+                self.coordinator.audit().asked(&name, acquire, &self.holder);
+                InFlight::Acquire {
+                    name,
+                    owner,
+                    since,
+                    place,
+                }
             }
             Op::Renew { .. } => InFlight::Renewal,
+            Op::Release { owner, .. } => InFlight::Release {
+                name: name.clone(),
+                owner: *owner,
+            },
+            Op::Resume(resume) => {
+                let is_told = self.coordinator.audit().is_on();
+                InFlight::Resume {
+                    name: name.clone(),
+                    resume: is_told.then(|| Box::new(resume.clone())),
+                }
+            }
             _ => InFlight::Other(name.clone()),
         };
         self.in_flight.insert(id, in_flight);
@@ -187,12 +266,36 @@ impl Executor {
         result: Result<Stamped, StoreError>,
     ) -> Result<Stamped, CommandFailure> {
         let name = match self.in_flight.remove(&id) {
-            Some(InFlight::Acquire { name, since, place }) => {
+            Some(InFlight::Acquire {
+                name,
+                owner,
+                since,
+                place,
+            }) => {
                 if let Some(sender) = &mut self.sender {
                     sender.share.finish();
                 }
                 self.coordinator.metrics().clocks.acquired(since);
                 self.waiter_places.extend(place);
+                if let Ok(stamped) = &result
+                    && let Reply::Granted { token, permits } = stamped.executed.reply
+                {
+                    let at = Some(stamped.executed.at);
+                    let audit = self.coordinator.audit();
+                    audit.granted(&owner, (token, permits), at);
+                }
+                Some(name)
+            }
+            Some(InFlight::Release { name, owner }) => {
+                if let Ok(stamped) = &result {
+                    self.coordinator.audit().release_answered(&owner, stamped);
+                }
+                Some(name)
+            }
+            Some(InFlight::Resume { name, resume }) => {
+                if let (Some(resume), Ok(stamped)) = (resume, &result) {
+                    self.resumed(&name, &resume, stamped);
+                }
                 Some(name)
             }
             Some(InFlight::Other(name)) => Some(name),
@@ -204,6 +307,17 @@ impl Executor {
             None => result,
         };
         result.map_err(CommandFailure::Store)
+    }
+
+    /// Has the audit log tell of what a resume has taken over.
+    fn resumed(&self, name: &LockName, resume: &Resume, stamped: &Stamped) {
+        let held: (_, Mode) = match &stamped.executed.reply {
+            Reply::Resumed { token, mode, .. } => (Some(*token), *mode),
+            Reply::ResumedWait { waiter, .. } => (None, waiter.acquire.mode),
+            _ => return,
+        };
+        let of = (&self.holder, stamped.executed.at);
+        self.coordinator.audit().resumed(name, resume, held, of);
     }
 }
 

@@ -27,6 +27,7 @@ use super::{
 use crate::{
     Liveness,
     admission::Admission,
+    audit::Audit,
     convert::FieldBounds,
     limits::Limits,
     telemetry::{Metrics, Tracked},
@@ -75,6 +76,8 @@ pub struct Parts {
     pub metrics: Metrics,
     /// The limits of callers.
     pub limits: Limits,
+    /// The audit log.
+    pub audit: Audit,
     /// Keeps its background tasks.
     pub liveness: Liveness,
 }
@@ -148,7 +151,7 @@ impl Coordinator {
         self.shared.parts.store_timeout
     }
 
-    /// Whether replicas have to acknowledge grants and renewals.
+    /// Returns whether replicas have to acknowledge grants and renewals.
     pub fn is_acknowledged_by_replicas(&self) -> bool {
         self.shared.parts.acknowledged
     }
@@ -156,6 +159,11 @@ impl Coordinator {
     /// Returns its metrics.
     pub fn metrics(&self) -> &Metrics {
         &self.shared.parts.metrics
+    }
+
+    /// Returns the audit log.
+    pub fn audit(&self) -> &Audit {
+        &self.shared.parts.audit
     }
 
     /// Returns the limits of callers.
@@ -225,6 +233,8 @@ impl Coordinator {
 
     /// Sees to what came with a reply: learns its tokens, and gives each grant to the waiter of ours that it is for.
     pub(super) fn note(&self, name: &LockName, stamped: &Stamped) {
+        let (at, audit) = (stamped.executed.at, self.audit());
+        audit.learn(at);
         match &stamped.executed.reply {
             Reply::Granted { token, .. }
             | Reply::Resumed { token, .. }
@@ -237,9 +247,11 @@ impl Coordinator {
             if handed.coordinator != self.shared.parts.id {
                 continue;
             }
+            let permits = handed.permits.map(NonZeroU32::get);
+            audit.granted(&handed.owner, (handed.token, permits), Some(at));
             let granted = RegistryEvent::Granted {
                 token: handed.token,
-                permits: handed.permits.map(NonZeroU32::get),
+                permits,
                 sent_at: stamped.sent_at,
             };
             self.deliver(name, handed, granted);

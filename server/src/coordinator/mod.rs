@@ -7,6 +7,7 @@
 //! - [`inbox`]: what a session hears from the store and from others.
 //! - `cleanup`: releases that nobody waits for.
 //! - [`ends`], [`marks`]: the sessions that operators can end here, and the task that looks for their marks in the store.
+//! - `unary_holds`: the task that looks for ends of the unary calls' holds, for the audit log.
 //! - `blocked`, `deadlock`: which actors wait while they hold something, and the task that ends their deadlocks.
 
 mod blocked;
@@ -22,6 +23,7 @@ pub mod marks;
 pub mod registry;
 #[cfg(test)]
 pub(crate) mod tests;
+mod unary_holds;
 
 use leasehold_store::WakeUp;
 use tokio::sync::mpsc;
@@ -40,6 +42,10 @@ impl Coordinator {
         tokio::spawn(liveness.keep("contention", stop, contention));
         let ends = marks::run(coordinator.clone(), stop.clone());
         tokio::spawn(liveness.keep("ends of sessions", stop, ends));
+        if coordinator.audit().is_on() {
+            let holds = unary_holds::run(coordinator.clone(), stop.clone());
+            tokio::spawn(liveness.keep("audit of unary holds", stop, holds));
+        }
         if detects {
             let deadlock = deadlock::run(coordinator.clone(), stop.clone());
             tokio::spawn(liveness.keep("detection of deadlocks", stop, deadlock));

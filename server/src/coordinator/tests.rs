@@ -26,6 +26,7 @@ use super::{
 };
 use crate::{
     Liveness,
+    audit::{Audit, Holder},
     config::Config,
     limits::Limits,
     services::{call, names},
@@ -70,6 +71,7 @@ impl Site {
             deadlock_detection: false,
             metrics: Metrics::default(),
             limits: Limits::new(Config::default().into()),
+            audit: Audit::default(),
             liveness: Liveness::default(),
         };
         let stop = CancellationToken::new();
@@ -100,7 +102,7 @@ impl Site {
             lock_delay: Duration::ZERO,
             mark: None,
         };
-        call::acquire(&self.coordinator, request, || ()).await
+        call::acquire(&self.coordinator, request, Holder::default(), || ()).await
     }
 
     /// Registers a waiter, as a session does, before its acquire is sent.
@@ -195,7 +197,7 @@ fn handed(number: u8, coordinator: &str) -> Handed {
     }
 }
 
-/// What a session hears next.
+/// Returns the next event of a session.
 pub(crate) async fn heard(inbox: &Inbox) -> (OwnerId, RegistryEvent) {
     tokio::time::timeout(A_MOMENT, inbox.arrived())
         .await
@@ -218,7 +220,7 @@ async fn commands_carry_the_largest_token_of_grants_and_of_hand_offs() {
     assert!(waits.as_mut().now_or_never().is_none());
     tokio::task::yield_now().await;
     assert!(waits.as_mut().now_or_never().is_none());
-    let released = names::release(&site.coordinator, &name(), held).await;
+    let released = names::release(&site.coordinator, &name(), held, None).await;
     assert!(released.unwrap());
     // The waiter has not been told yet.
     let of_hand_off = site.floor();

@@ -147,6 +147,11 @@ pub(super) struct Counted {
 }
 
 impl SessionCount {
+    /// Returns the number of sessions.
+    pub(super) fn count(&self) -> usize {
+        self.all.load(Ordering::Relaxed)
+    }
+
     /// Counts a session; returns `None` if there are `limit` already. One that `resumes` another replaces one without a stream, so
     /// that there may be `limit` sessions with a stream, and at most as many again without one.
     pub(super) fn take(self: &Arc<Self>, limit: usize, resumes: bool) -> Option<Counted> {

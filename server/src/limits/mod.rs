@@ -125,6 +125,21 @@ impl Limits {
         self.shared.reload.current()
     }
 
+    /// Returns the limits of the coordinator as a whole, and how much of each is in use: setting, use, limit.
+    #[must_use]
+    pub fn in_use(&self) -> [(&'static str, usize, usize); 2] {
+        let config = self.config();
+        let watchers = self.shared.watchers.load(Ordering::Relaxed);
+        [
+            (
+                "max-sessions",
+                self.shared.sessions.count(),
+                config.max_sessions,
+            ),
+            ("max-watchers", watchers, config.max_watchers),
+        ]
+    }
+
     /// Returns how many locks a session may resume: the highest limit since the start.
     #[must_use]
     pub fn most_locks(&self) -> usize {

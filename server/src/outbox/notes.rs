@@ -22,12 +22,12 @@ impl Outbox {
             }
             Note::Moved(request) => following.moved(request),
             // It lives on where it was resumed.
-            Note::Lost(LostWhy::Store(Loss::Resumed)) => {}
-            Note::Lost(LostWhy::Store(loss)) => {
+            Note::Lost(_, LostWhy::Store(Loss::Resumed)) => {}
+            Note::Lost(_, LostWhy::Store(loss)) => {
                 metrics.count_lost(convert::lost_reason_label(loss))
             }
-            Note::Lost(LostWhy::Revoked) => metrics.count_lost("permission_revoked"),
-            Note::Lost(LostWhy::MaxHold) => metrics.count_lost("max_hold"),
+            Note::Lost(_, LostWhy::Revoked) => metrics.count_lost("permission_revoked"),
+            Note::Lost(_, LostWhy::MaxHold) => metrics.count_lost("max_hold"),
             Note::Resumed => {
                 metrics.resumed.inc();
             }

@@ -25,16 +25,18 @@ use crate::{
     Liveness,
     access::{Access, AccessLayer},
     admin_http::{self, AdminState, Readiness},
+    audit::{Audit, Counters, Unwritten},
     config::Config,
     connect::ConnectLayer,
     coordinator::{Coordinator, Parts},
     follow::Reload,
     limits::{LARGEST_OF_OTHERS, LimitLayer, Limits},
     listener::{self, Connections, ListenerOptions, http2_server},
+    page::Page,
     service_manager,
     services::{
         DESCRIPTORS, admin::Admin, descriptors, election::Elections, listing::Listings,
-        lock::Locks, streams::Streams,
+        lock::Locks, status::StatusSources, streams::Streams,
     },
     session::signals::Shutdown,
     sessions::Sessions,
@@ -95,8 +97,17 @@ pub async fn run_and_announce(
     let limits = Limits::new(reload.clone());
     let access = Access::start(reload.clone(), tls.as_ref(), &liveness, background.clone())
         .map_err(RunError::Configuration)?;
-    let shared = (metrics.clone(), limits.clone(), liveness.clone());
-    let coordinator = start_coordinator(&config, shared, &background)?;
+    let run = Uuid::new_v4().simple().to_string();
+    let id = CoordinatorId::new(&config.shown_name(&run[..8]));
+    let (audit, unwritten) = open_audit_log(&config, &id, &metrics)?;
+    let access = access.told(audit.clone());
+    let shared = (
+        metrics.clone(),
+        limits.clone(),
+        liveness.clone(),
+        audit.clone(),
+    );
+    let coordinator = start_coordinator(&config, id, shared, &background)?;
     let traces = Traces::start(&config, coordinator.id().as_str()).map_err(|error| {
         RunError::Configuration(format!(
             "failed to set up traces (--otlp-endpoint): {error}"
@@ -140,12 +151,17 @@ pub async fn run_and_announce(
         streams: streams.clone(),
         watching: watching.clone(),
     };
+    let status = StatusSources {
+        streams: streams.clone(),
+        started: clock::now(),
+        ready: ready.clone(),
+        connections: connections.clone(),
+    };
     let admin = Admin {
         streams,
         listings: Listings::default(),
         watching,
-        started: clock::now(),
-        ready: ready.clone(),
+        status,
     };
     let reflected = [DESCRIPTORS, tonic_health::pb::FILE_DESCRIPTOR_SET];
     let reflection = || {
@@ -157,11 +173,15 @@ pub async fn run_and_announce(
     let largest = config.max_message_size;
     let small = largest.min(LARGEST_OF_OTHERS);
     let pool = descriptors().map_err(failed("read the descriptors of the services"))?;
-    let origins = reload.clone();
-    let connect = ConnectLayer::new(pool, largest).allow_origins(move |origin| {
+    let page = page(&config, &listeners).map_err(failed("read the addresses of the ports"))?;
+    let (origins, own) = (reload.clone(), page.clone());
+    let connect = ConnectLayer::new(pool, largest).allow_origins(move |origin, head| {
         let config = origins.current();
         let allowed = config.cors_origins.as_ref();
         allowed.is_some_and(|allowed| allowed.include(origin.as_bytes()))
+            || own
+                .as_ref()
+                .is_some_and(|page| page.is_origin(origin, head))
     });
     let connect = connect.serve_websockets(config.keepalive_interval);
     let router = http2_server(&config)
@@ -190,6 +210,14 @@ pub async fn run_and_announce(
     // Connections wait in the backlog meanwhile, so that the first requests do not fail if the store is reachable.
     wait_for_store(&config, coordinator.store()).await?;
     announce().map_err(failed("print where the coordinator listens"))?;
+    // Standard output has the announcement first.
+    let writing = unwritten.map(Unwritten::begin).transpose();
+    let writing = writing.map_err(failed("start the thread that writes the audit log"))?;
+    tokio::spawn(
+        background
+            .clone()
+            .run_until_cancelled_owned(follow_moves(audit, reload)),
+    );
     // The accept loop counts as ended if it is dropped before `closing`, so nothing may fail from here on.
     let closing = CancellationToken::new();
     let incoming = listener::accept(
@@ -216,6 +244,7 @@ pub async fn run_and_announce(
             readiness: ready.clone(),
             liveness,
         },
+        page,
         background.clone(),
     );
     let stop = async {
@@ -241,16 +270,52 @@ pub async fn run_and_announce(
         () = stop => {}
     }
     traces.shutdown().await;
+    if let Some(writing) = writing {
+        writing.end().await;
+    }
     Ok(())
+}
+
+/// Opens the audit log, if there is one.
+fn open_audit_log(
+    config: &Config,
+    id: &CoordinatorId,
+    metrics: &Metrics,
+) -> Result<(Audit, Option<Unwritten>), RunError> {
+    let Some(path) = &config.audit_log else {
+        return Ok((Audit::default(), None));
+    };
+    let counters = Counters {
+        written: metrics.audit_lines.clone(),
+        dropped: metrics.audit_dropped.clone(),
+    };
+    let opened = Audit::open(path, id, counters).map_err(|error| {
+        let path = path.display();
+        RunError::Configuration(format!("failed to open {path} (audit-log): {error}"))
+    });
+    opened.map(|(audit, unwritten)| (audit, Some(unwritten)))
+}
+
+/// Has the audit log opened anew at each reload, if it was moved.
+async fn follow_moves(audit: Audit, mut reload: Reload) {
+    loop {
+        reload.changed().await;
+        audit.reopen();
+    }
+}
+
+/// Returns the live page of a coordinator with these sockets, unless it is off.
+fn page(config: &Config, listeners: &Listeners) -> io::Result<Option<Page>> {
+    let (grpc, admin) = (&listeners.grpc, &listeners.admin);
+    Ok(Page::of(config, grpc.local_addr()?, admin.local_addr()?))
 }
 
 fn start_coordinator(
     config: &Config,
-    (metrics, limits, liveness): (Metrics, Limits, Liveness),
+    id: CoordinatorId,
+    (metrics, limits, liveness, audit): (Metrics, Limits, Liveness, Audit),
     background: &CancellationToken,
 ) -> Result<Coordinator, RunError> {
-    let run = Uuid::new_v4().simple().to_string();
-    let id = CoordinatorId::new(&config.shown_name(&run[..8]));
     let options = leasehold_store::Options {
         url: config.store.expose().to_owned(),
         tls: config.store_tls(),
@@ -283,6 +348,7 @@ fn start_coordinator(
         deadlock_detection: config.deadlock_detection,
         metrics,
         limits,
+        audit,
         liveness,
     };
     Ok(Coordinator::start(parts, wake_ups, background))

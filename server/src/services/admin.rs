@@ -6,17 +6,15 @@ use futures_util::stream;
 use leasehold_core::{
     ended::EndedCount,
     name::{LockName, MAX_NAME},
-    time::Moment,
 };
 use leasehold_proto::v1::{
     CheckTokenRequest, CheckTokenResponse, EndSessionRequest, EndSessionResponse,
     ForceReleaseRequest, ForceReleaseResponse, GetLockRequest, GetLockResponse, GetStatusRequest,
     GetStatusResponse, ListLocksRequest, ListLocksResponse, ListSessionsRequest,
-    ListSessionsResponse, RequestReleaseRequest, RequestReleaseResponse, SessionView, StoreState,
+    ListSessionsResponse, RequestReleaseRequest, RequestReleaseResponse, SessionView,
     WatchLocksRequest, WatchLocksResponse, admin_service_server::AdminService,
 };
-use leasehold_store::{Page, Status as StoreStatus, clock};
-use tokio::sync::watch;
+use leasehold_store::{Page, clock};
 use tonic::{Request, Response, Status};
 
 use super::{
@@ -24,11 +22,11 @@ use super::{
     listing::{Listings, SHOWN_WAITERS},
     names,
     server_stream::{self, ServerStream},
+    status::{StatusSources, sees_all},
     streams::{Streams, draining},
 };
 use crate::{
     access::rules::{Granted, Permission, Place},
-    admin_http::Readiness,
     convert,
     sessions::SessionInfo,
     status::Refusal,
@@ -44,10 +42,8 @@ pub struct Admin {
     pub listings: Listings,
     /// The hub of watchers.
     pub watching: Watching,
-    /// Time of the coordinator's start.
-    pub started: Moment,
-    /// Whether the coordinator serves.
-    pub ready: watch::Receiver<Readiness>,
+    /// Sources of the status.
+    pub status: StatusSources,
 }
 
 #[tonic::async_trait]
@@ -99,7 +95,7 @@ impl AdminService for Admin {
         request: Request<ListSessionsRequest>,
     ) -> Result<Response<ListSessionsResponse>, Status> {
         let rights = self.streams.access.rights(request.extensions())?;
-        let sees_all = Self::sees_all(rights.granted());
+        let sees_all = sees_all(rights.granted());
         let own = rights.caller().identity();
         let is_seen =
             |info: &SessionInfo| sees_all || own.is_some() && info.identity.as_deref() == own;
@@ -160,6 +156,8 @@ impl AdminService for Admin {
         let (released, token) = names::force_release(coordinator, &name, one).await?;
         let by = rights.caller().identity();
         tracing::info!(lock = %name, only = ?one, released, by, "force release");
+        let audit = coordinator.audit();
+        audit.operator("force_release", (Some(&name), None), by, released);
         Ok(Response::new(ForceReleaseResponse {
             released,
             fencing_token: token.get(),
@@ -181,6 +179,8 @@ impl AdminService for Admin {
         let asked_count = names::request_release(coordinator, &name, only, asked).await?;
         let by = rights.caller().identity();
         tracing::info!(lock = %name, ?only, reason, asked_count, by, "request to release");
+        let (audit, was_asked) = (coordinator.audit(), asked_count > 0);
+        audit.operator("request_release", (Some(&name), None), by, was_asked);
         Ok(Response::new(RequestReleaseResponse { asked_count }))
     }
 
@@ -196,15 +196,18 @@ impl AdminService for Admin {
             coordinator,
             listings: &self.listings,
         };
-        ending.check(rights.granted()).await?;
+        let checked = ending.check(rights.granted()).await;
+        checked.inspect_err(|refusal| rights.denied(refusal))?;
         let by = rights.caller().identity();
         let ended = ending.end().await.inspect_err(|refusal| {
             let why = &refusal.message;
             tracing::warn!(session = %id, by, why = %why, "failed to end a session; it may end yet");
         })?;
         tracing::info!(session = %id, ?ended, by, "end of a session");
+        let (audit, has_ended) = (coordinator.audit(), ended != EndedCount::default());
+        audit.operator("end_session", (None, Some(id)), by, has_ended);
         Ok(Response::new(EndSessionResponse {
-            ended: ended != EndedCount::default(),
+            ended: has_ended,
             session_count: ended.sessions,
             hold_count: ended.holds,
             waiter_count: ended.waiters,
@@ -240,47 +243,11 @@ impl AdminService for Admin {
         request: Request<GetStatusRequest>,
     ) -> Result<Response<GetStatusResponse>, Status> {
         let rights = self.streams.access.rights(request.extensions())?;
-        let coordinator = &self.streams.coordinator;
-        let ready = self.ready.borrow().clone();
-        let shown = GetStatusResponse {
-            coordinator: coordinator.id().to_string(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            uptime: Some(convert::wire_duration(self.started.until(clock::now()))),
-            serving: ready.ready,
-            ..GetStatusResponse::default()
-        };
-        // Others see neither the load, nor the store, nor why the coordinator does not serve.
-        if !Self::sees_all(rights.granted()) {
-            return Ok(Response::new(shown));
-        }
-        // Answers from memory, so that it works while the store is away.
-        let store_state = match *coordinator.store().status().borrow() {
-            StoreStatus::Up { .. } => StoreState::Up,
-            StoreStatus::Down { .. } => StoreState::Down,
-        };
-        let load = self.streams.sessions.load();
-        Ok(Response::new(GetStatusResponse {
-            reason: if ready.ready {
-                String::new()
-            } else {
-                ready.reason
-            },
-            store: self.streams.config.store.to_string(),
-            store_state: store_state.into(),
-            session_count: Some(load.sessions),
-            hold_count: Some(load.holds),
-            waiter_count: Some(load.waiters),
-            ..shown
-        }))
+        Ok(Response::new(self.status.status(&rights)))
     }
 }
 
 impl Admin {
-    /// Returns whether the caller may see everything at this coordinator.
-    fn sees_all(granted: &Granted) -> bool {
-        granted.permits(Permission::Inspect, Place::Lock, "")
-    }
-
     fn max_page_size(&self) -> usize {
         self.streams.coordinator.limits().config().max_page_size
     }

@@ -6,6 +6,7 @@ use leasehold_core::session::{Call, CallOutcome, CallRequest, Note, Output, Resp
 use leasehold_store::clock;
 
 use crate::{
+    audit::Holder,
     coordinator::{
         Coordinator,
         executor::{Execution, Executor, with_context},
@@ -31,12 +32,13 @@ struct Driver<'a, F: FnOnce()> {
 pub(crate) async fn acquire(
     coordinator: &Coordinator,
     request: CallRequest,
+    holder: Holder,
     queued: impl FnOnce(),
 ) -> CallOutcome {
     let store_timeout = coordinator.store_timeout();
     let mut driver = Driver {
         call: with_context(|context| Call::new(request, store_timeout, context)),
-        executor: Executor::new(coordinator.clone(), None),
+        executor: Executor::new(coordinator.clone(), None, holder),
         metrics: coordinator.metrics(),
         queued: Some(queued),
     };

@@ -24,6 +24,7 @@ use super::{call, names, request_key, streams::Streams};
 use crate::{
     access::rules::{Permission, Place},
     admission::CallQueue,
+    audit::Holder,
     convert::{self, stream::Kind},
     listener::ConnectionHandle,
     status::{Reason, Refusal},
@@ -89,6 +90,10 @@ impl LockService for Locks {
         let ttl = bound.map_or(ttl, |bound| ttl.min(bound));
         request.ttl = ttl;
         let mut rights_then = rights.clone();
+        let holder = Holder {
+            identity: coordinator.audit().text(rights.caller().identity()),
+            is_candidate: false,
+        };
         // However long it waits, it may do so for as long as it has the permission.
         let lost = rights.lost(Permission::Acquire, Place::Lock, name.as_str());
         let queue = connection.map(|connection| {
@@ -115,7 +120,7 @@ impl LockService for Locks {
                 // It is not on its way any more.
                 permit.take();
             };
-            call::acquire(coordinator, request, queued).await
+            call::acquire(coordinator, request, holder, queued).await
         };
         let acquired = tokio::select! {
             biased;
@@ -131,6 +136,7 @@ impl LockService for Locks {
                 sent_at,
             } => {
                 followed.handed_off(|| sent_at.until(clock::now()));
+                coordinator.audit().stands_until(owner, sent_at.after(ttl));
                 let response = AcquireResponse {
                     outcome: v1::AcquireOutcome::Granted.into(),
                     owner_id: owner.as_bytes().to_vec(),
@@ -183,6 +189,12 @@ impl LockService for Locks {
             .await
             .map_err(Refusal::from)?;
         let renewed = stamped.executed.reply == Reply::Renewed;
+        if renewed {
+            let until = stamped.sent_at.after(ttl);
+            coordinator.audit().stands_until(owner, until);
+        } else if let Reply::Lost(loss) = stamped.executed.reply {
+            coordinator.audit().lost_by_caller(&owner, loss);
+        }
         let left = renewed.then(|| convert::wire_duration(left(stamped.sent_at.after(ttl), ttl)));
         Ok(Response::new(RenewResponse { renewed, ttl: left }))
     }
@@ -199,7 +211,8 @@ impl LockService for Locks {
         let owner = convert::owner_id("owner_id", &request.owner_id)?;
         rights.check(Permission::Acquire, Place::Lock, name.as_str())?;
         followed.script();
-        let released = names::release(coordinator, &name, owner).await?;
+        let released =
+            names::release(coordinator, &name, owner, rights.caller().identity()).await?;
         Ok(Response::new(ReleaseResponse { released }))
     }
 }

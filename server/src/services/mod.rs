@@ -10,6 +10,7 @@ pub(crate) mod names;
 mod opening;
 mod request_key;
 mod server_stream;
+pub mod status;
 pub mod streams;
 
 pub use leasehold_proto::v1::DESCRIPTORS;

@@ -18,12 +18,15 @@ pub(crate) async fn release(
     coordinator: &Coordinator,
     name: &LockName,
     owner: OwnerId,
+    identity: Option<&str>,
 ) -> Result<bool, Refusal> {
     let op = Op::Release {
         owner,
         end: End::Clean,
     };
     let stamped = coordinator.execute(name, op).await?;
+    let audit = coordinator.audit();
+    audit.released_by_call((name, &owner), identity, &stamped);
     Ok(matches!(
         stamped.executed.reply,
         Reply::Released { held: true, .. }
@@ -79,8 +82,8 @@ async fn forced(
         if matches!(one, Some(One::Waiter(_))) {
             let event = RegistryEvent::ForcedOut;
             coordinator.registry().deliver(&owner, event);
-        } else {
-            coordinator.registry().take(&owner, Loss::Forced);
+        } else if !coordinator.registry().take(&owner, Loss::Forced) {
+            coordinator.audit().lost_by_caller(&owner, Loss::Forced);
         }
     }
     Ok((released, token))

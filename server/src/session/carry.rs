@@ -3,13 +3,17 @@
 use std::sync::Arc;
 
 use leasehold_core::{
-    session::{Input, Output, RequestId, Response, Resumption, Session},
+    session::{Input, Note, Output, Refused, RequestId, Response, Resumption, Session},
     time::Moment,
 };
 
 use super::opened::Opened;
 use crate::{
-    convert::session::{Surroundings, refused},
+    audit::{Holder, Why},
+    convert::{
+        session::{Surroundings, refused},
+        stream::Kind,
+    },
     coordinator::{
         Coordinator,
         ends::Endable,
@@ -52,6 +56,12 @@ impl Carrier {
                 caller: Arc::clone(opened.account.caller()),
                 share: coordinator.admission().share(),
             }),
+            Holder {
+                identity: coordinator
+                    .audit()
+                    .text(opened.listed.info().identity.as_deref()),
+                is_candidate: opened.kind == Kind::Candidacy,
+            },
         );
         Self {
             endable: coordinator.ends().add(opened.id, executor.inbox()),
@@ -145,6 +155,9 @@ impl Carrier {
             Output::Send(request, response) => self.send(request, response),
             Output::EndStream(refused) => {
                 self.ends_stream = true;
+                if matches!(refused, Some(Refused::Silent { .. })) {
+                    self.executor.set_why(Why::Silent);
+                }
                 if let Some(refused) = refused {
                     let refusal = self.surroundings.refusal(refused);
                     self.outbox.send(Err(refusal.into()));
@@ -158,6 +171,10 @@ impl Carrier {
             Output::NotOpened => self.place = None,
             Output::Succeeds(predecessors) => self.endable.succeeds(&predecessors),
             Output::Note(note) => {
+                if let Note::Lost(owner, why) = note {
+                    let is_ended = self.executor.why() == Why::SessionEnded;
+                    self.coordinator.audit().lost(&owner, why, is_ended);
+                }
                 let info = self.place.as_ref().map(|place| place.listed.info());
                 self.outbox.note(note, info);
             }
@@ -181,6 +198,8 @@ impl Carrier {
 
     /// Answers that a request could not be served.
     pub(super) fn refuse(&mut self, request: RequestId, refusal: Refusal) {
+        let identity = self.executor.identity();
+        self.coordinator.audit().refused(&refusal, identity);
         self.outbox.following.refused(request, &refusal);
         self.outbox.send(Ok(refused(request, refusal)));
     }

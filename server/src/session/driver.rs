@@ -25,6 +25,7 @@ use super::{
 use crate::{
     access::rules::Permission,
     alarm::Alarm,
+    audit::Why,
     convert::{
         session::{self as messages, Requests},
         stream::Kind,
@@ -119,7 +120,7 @@ pub async fn serve(
         }
         driver.carrier.end_stream().await;
         if driver.carrier.outbox.is_cut() && driver.session.phase() == Phase::Open {
-            driver.handle(Input::StreamEnded(StreamEnd::Cut));
+            driver.on_stream_ended(StreamEnd::Cut);
             continue;
         }
         let due = [
@@ -137,7 +138,7 @@ pub async fn serve(
                 driver.on_signal(signal, &mut requests);
             }
             () = shutdown.stopping.cancelled(), if matches!(phase, Phase::Resuming | Phase::Lingering) => {
-                driver.handle(Input::Stopping);
+                driver.stop();
             }
             () = driver.carrier.outbox.drain(), if driver.carrier.outbox.has_backlog() => {}
             () = inbox.arrived() => {
@@ -164,6 +165,11 @@ pub async fn serve(
 impl Driver {
     fn handle(&mut self, input: Input) {
         with_context(|context| self.session.handle(input, context));
+    }
+
+    fn stop(&mut self) {
+        self.carrier.executor.set_why(Why::Stopped);
+        self.handle(Input::Stopping);
     }
 
     fn carry_out(&mut self) {
@@ -195,6 +201,7 @@ impl Driver {
             }
             InboxEvent::Registry(owner, event) => Input::Registry(owner, event),
             InboxEvent::EndedByOperator(mark) => {
+                self.carrier.executor.set_why(Why::SessionEnded);
                 let (holds, acquires) = (self.session.holds(), self.session.acquires());
                 self.carrier.endable.ends(mark, holds, acquires);
                 Input::EndedByOperator
@@ -207,7 +214,7 @@ impl Driver {
     fn on_signal(&mut self, signal: Signal, requests: &mut Requests) {
         let is_open = self.session.phase() == Phase::Open;
         match signal {
-            Signal::Stopping => self.handle(Input::Stopping),
+            Signal::Stopping => self.stop(),
             Signal::Ended(ending) if ending.by_peer() && is_open => {
                 // What the peer had sent before may be a release or a close.
                 while self.session.phase() == Phase::Open
@@ -227,7 +234,10 @@ impl Driver {
             }
             Signal::Rights(Err(refusal)) if is_open => self.break_off(refusal),
             // The client for whom it was kept is nobody any more.
-            Signal::Rights(Err(_)) => with_context(|context| self.session.terminate(context)),
+            Signal::Rights(Err(_)) => {
+                self.carrier.executor.set_why(Why::PermissionRevoked);
+                with_context(|context| self.session.terminate(context));
+            }
         }
     }
 
@@ -254,6 +264,10 @@ impl Driver {
     }
 
     fn on_stream_ended(&mut self, end: StreamEnd) {
+        self.carrier.executor.set_why(match end {
+            StreamEnd::ByPeer => Why::ClientGone,
+            StreamEnd::Cut => Why::CutOff,
+        });
         self.handle(Input::StreamEnded(end));
         if end == StreamEnd::ByPeer && self.session.phase() == Phase::Detached {
             // Nobody is at its other end.
@@ -264,7 +278,7 @@ impl Driver {
     /// Ends the stream because the client broke the protocol, or is nobody any more. It may still believe in its locks.
     fn break_off(&mut self, refusal: Refusal) {
         self.carrier.fail(refusal);
-        self.handle(Input::StreamEnded(StreamEnd::Cut));
+        self.on_stream_ended(StreamEnd::Cut);
     }
 
     /// Takes one request in. A bad request is answered with `error` and changes nothing.
@@ -275,6 +289,9 @@ impl Driver {
         self.carrier.outbox.following.asked(&heading);
         match self.decode(request, kind) {
             Ok(request) => {
+                if matches!(request, Request::Close(_)) {
+                    self.carrier.executor.set_why(Why::Closed);
+                }
                 self.handle(Input::Request(request_id, request));
                 if kind == RequestKind::Heartbeat {
                     self.carrier.heard(self.session.lease().heard_at());

@@ -2,7 +2,7 @@
 
 use std::{
     fmt,
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use prometheus_client::{
@@ -49,6 +49,19 @@ impl Certificates {
     }
 }
 
+impl Certificates {
+    /// Returns the expiry time of each certificate in force, with its purpose.
+    pub(crate) fn noted(&self) -> Vec<(&'static str, SystemTime)> {
+        let purposes = [Purpose::Server, Purpose::Admin, Purpose::Store];
+        let noted = purposes.into_iter().filter_map(|purpose| {
+            let seconds = self.0.get(&[("purpose", purpose.name())])?.get();
+            let since = Duration::from_secs(u64::try_from(seconds).ok()?);
+            Some((purpose.name(), UNIX_EPOCH + since))
+        });
+        noted.collect()
+    }
+}
+
 impl EncodeMetric for Certificates {
     fn encode(&self, encoder: MetricEncoder) -> fmt::Result {
         self.0.encode(encoder)
@@ -77,7 +90,9 @@ mod tests {
         certificates.note(Purpose::Store, Some(then));
         let line = format!("{series}purpose=\"store\"}} 1900000000\n");
         assert!(shown().contains(&line), "{}", shown());
+        assert_eq!(certificates.noted(), [("store", then)]);
         certificates.note(Purpose::Store, None);
+        assert_eq!(certificates.noted(), []);
         assert!(!shown().contains(series), "{}", shown());
     }
 }

@@ -82,6 +82,10 @@ counts! {
     store_outages: Counter,
     /// Fencing tokens that were asked about and are not the newest of their lock any more.
     fenced_refusals: Counter,
+    /// Lines written to the audit log.
+    audit_lines: Counter,
+    /// Lines of the audit log that were dropped, because too many waited or because it could not be written.
+    audit_dropped: Counter,
     /// Answers that wait because their clients do not read.
     unread_answers: Level,
     /// News of waiters that the task which keeps contended names has not seen to yet.

@@ -26,6 +26,7 @@ mod text;
 pub mod traces;
 pub mod waits;
 
+pub(crate) use self::process::descriptors as open_files;
 pub use self::{
     families::Families,
     level::{Level, Tracked},

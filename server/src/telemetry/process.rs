@@ -85,10 +85,20 @@ fn resident_of(status: &str) -> Option<f64> {
     Some(kilobytes * 1024.0)
 }
 
-fn open_descriptors() -> Option<f64> {
+/// Returns how many file descriptors are open, and how many may be; `None` if the system does not tell, or has no limit.
+pub(crate) fn descriptors() -> Option<(u64, u64)> {
+    let limit = getrlimit(Resource::Nofile).current?;
+    Some((count_descriptors()?, limit))
+}
+
+fn count_descriptors() -> Option<u64> {
     let entries = fs::read_dir("/proc/self/fd").ok()?.count();
     // One of them is the descriptor of the directory itself.
-    Some(entries.saturating_sub(1) as f64)
+    u64::try_from(entries).ok()?.checked_sub(1)
+}
+
+fn open_descriptors() -> Option<f64> {
+    count_descriptors().map(|count| count as f64)
 }
 
 fn max_descriptors() -> Option<f64> {

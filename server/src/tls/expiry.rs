@@ -6,9 +6,9 @@ use std::{
 };
 
 use futures_util::future::{FutureExt, OptionFuture};
-use rustls::pki_types::{CertificateDer, pem::PemObject};
+use leasehold_store::certificates::{self, earliest};
 
-use super::{Tls, load::earliest};
+use super::Tls;
 use crate::{
     config::Config,
     follow::FileWatch,
@@ -90,9 +90,7 @@ async fn follow_store(path: PathBuf, certificates: Certificates) {
 }
 
 fn in_file(path: &Path) -> Option<SystemTime> {
-    let pem = std::fs::read(path).ok()?;
-    let chain: Result<Vec<CertificateDer<'_>>, _> = CertificateDer::pem_slice_iter(&pem).collect();
-    earliest(&chain.ok()?)
+    earliest(&certificates::in_file(path)?)
 }
 
 /// Warns in the log of a certificate that expires soon, or has expired.
@@ -145,34 +143,9 @@ pub fn check_expiry(config: &Config) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "tests")]
     use std::time::{Duration, UNIX_EPOCH};
 
-    use rcgen::{CertificateParams, KeyPair, date_time_ymd};
-    use rustls::pki_types::CertificateDer;
-
-    use super::{DAY, SOON, Standing, earliest};
-
-    fn until(year: i32) -> CertificateDer<'static> {
-        let mut params = CertificateParams::default();
-        params.not_after = date_time_ymd(year, 1, 1);
-        let key = KeyPair::generate().unwrap();
-        params.self_signed(&key).unwrap().der().clone()
-    }
-
-    #[test]
-    fn a_chain_is_over_with_the_first_of_it() {
-        let year_2033 = UNIX_EPOCH + Duration::from_secs(1_988_150_400);
-        let chain = [until(2040), until(2033), until(2035)];
-        assert_eq!(earliest(&chain), Some(year_2033));
-        let unreadable = CertificateDer::from(vec![0; 3]);
-        assert_eq!(
-            earliest(&[unreadable.clone(), until(2033)]),
-            Some(year_2033)
-        );
-        assert_eq!(earliest(&[unreadable]), None);
-        assert_eq!(earliest(&[]), None);
-    }
+    use super::{DAY, SOON, Standing};
 
     #[test]
     fn two_weeks_before_it_is_time_to_say_so() {

@@ -4,9 +4,10 @@ use std::{
     fmt::{self, Display},
     path::{Path, PathBuf},
     sync::Arc,
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::SystemTime,
 };
 
+use leasehold_store::certificates::earliest;
 use rustls::{
     RootCertStore, ServerConfig,
     crypto::CryptoProvider,
@@ -20,7 +21,6 @@ use rustls::{
     },
     sign::{CertifiedKey, SingleCertAndKey},
 };
-use x509_parser::prelude::{FromDer, X509Certificate};
 
 use crate::config::{ClientAuth, Config, unreadable};
 
@@ -239,17 +239,4 @@ fn holds(pem: &[u8], section: &str) -> bool {
 
 fn unusable(setting: &str, path: &Path, fault: impl Display) -> String {
     format!("failed to use {} ({setting}): {fault}", path.display())
-}
-
-/// Returns when the first of these certificates expires, or `None` if none of them can be read.
-pub(super) fn earliest(chain: &[CertificateDer<'_>]) -> Option<SystemTime> {
-    chain.iter().filter_map(over_at).min()
-}
-
-/// Returns when a certificate expires, if it can be read.
-pub(crate) fn over_at(certificate: &CertificateDer<'_>) -> Option<SystemTime> {
-    let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
-    // The precise time before 1970 does not matter.
-    let seconds = certificate.validity().not_after.timestamp();
-    Some(UNIX_EPOCH + Duration::from_secs(u64::try_from(seconds).unwrap_or(0)))
 }

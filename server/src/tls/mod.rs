@@ -19,7 +19,6 @@ mod trust;
 pub use expiry::check_expiry;
 pub(crate) use expiry::follow_expiry;
 pub use load::check;
-pub(crate) use load::over_at;
 pub(crate) use reason::told;
 pub use reload::Tls;
 pub use trust::ClientTrust;

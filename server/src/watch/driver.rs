@@ -54,7 +54,7 @@ enum Done {
     Looked(Vec<(LockName, Result<(), StoreError>)>),
 }
 
-/// What the hub has of the store.
+/// Parts of the store that the hub uses.
 struct Driver {
     coordinator: Coordinator,
     feed: Option<Feed>,

@@ -20,7 +20,7 @@ pub(super) struct Following {
     names: HashMap<LockName, Followed>,
 }
 
-/// Whether the feed follows something.
+/// Report of one subject, as wanted and as it is.
 #[derive(Clone, Copy, Debug, Default)]
 struct Followed {
     is_wanted: bool,

@@ -7,9 +7,11 @@
 //!   name, followed through fail-overs; or a Redis Cluster.
 //! - [`quorum::QuorumStore`]: several independent Redis servers, of which a majority has to agree.
 //!
-//! [`open`] chooses by URL.
+//! [`open`] chooses by URL. [`examine`](mod@examine) asks a store's servers how they are set up, for operators.
 
+pub mod certificates;
 pub mod clock;
+pub mod examine;
 mod feed;
 mod lane;
 pub mod measure;

@@ -95,7 +95,7 @@ impl Library {
     }
 }
 
-const LIBRARIES: [Library; 7] = [
+const LIBRARIES: [Library; 12] = [
     Library::ours("Leasehold, Rust", "rust", "leasehold"),
     Library::ours("Leasehold, Go", "go", "leasehold"),
     Library::other("redsync, Go, one Redis", "go", "redsync", Server::Redis),
@@ -103,6 +103,21 @@ const LIBRARIES: [Library; 7] = [
     Library::ours("Leasehold, Python, asyncio", "python", "leasehold"),
     Library::ours("Leasehold, Python, threads", "python", "leasehold-sync"),
     Library::other("redis-py, asyncio", "python", "redis-py", Server::Redis),
+    Library::ours("Leasehold, Node", "node", "leasehold"),
+    Library::other(
+        "node-redlock, Node, one Redis",
+        "node",
+        "node-redlock",
+        Server::Redis,
+    ),
+    Library::ours("Leasehold, Java", "java", "leasehold"),
+    Library::other("Redisson, Java, RLock", "java", "redisson", Server::Redis),
+    Library::other(
+        "Redisson, Java, fair lock",
+        "java",
+        "redisson-fair",
+        Server::Redis,
+    ),
 ];
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]

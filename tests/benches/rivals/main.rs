@@ -140,9 +140,9 @@ async fn measure(
 }
 
 async fn start_echo() -> anyhow::Result<(ChildProcess, String)> {
-    let mut command = Command::new(binaries::path("echo"));
+    let mut command = Command::new(binaries::path("test-echo"));
     command.stdin(Stdio::null()).stdout(Stdio::piped());
-    let mut child = ChildProcess::spawn("echo", command);
+    let mut child = ChildProcess::spawn("test-echo", command);
     let (_, line) = child
         .take_lines()
         .expect("grpc=", Duration::from_secs(10))

@@ -11,7 +11,8 @@ const INTRODUCTION: &str = "# Benchmarks
 
 What Leasehold does beside etcd, rslock (a library of Redis locks) and clients that poll Redis, what that means for you, and how
 costs grow. Clients, coordinators, Redis and rivals shared one machine: compare figures with one another, since absolute ones drift
-from hour to hour. [bench.md](bench.md) shows how to measure your own deployment; the targets, and those that are missed, are in
+from hour to hour. [client-benchmarks.md](client-benchmarks.md) compares the client libraries, with redsync, redis-py, node-redlock and
+Redisson beside them. [bench.md](bench.md) shows how to measure your own deployment; the targets, and those that are missed, are in
 [performance.md](performance.md#targets). `make bench` writes this page.
 ";
 

@@ -9,6 +9,7 @@ mod resumes;
 
 use std::{
     collections::VecDeque,
+    net::IpAddr,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -36,8 +37,8 @@ pub use self::{
 };
 use crate::json;
 
-/// Longest time that a helper waits for an answer that should come at once.
-pub const PROMPT: Duration = Duration::from_secs(5);
+/// Longest time that a helper waits for an answer that should come at once: only a machine that is busy with other tests delays it.
+pub const PROMPT: Duration = Duration::from_secs(15);
 
 /// A lease stream that a test speaks itself. Dropping it resets the stream, and closes the connection if it has one of
 /// its own.
@@ -62,22 +63,52 @@ pub struct Granted {
     pub good_until: Instant,
 }
 
+/// Returns whether calls on a connection go in JSON: with `PROTOCOL=json` in the environment.
+///
+/// # Panics
+///
+/// If `PROTOCOL` is anything else.
+pub fn speaks_json() -> bool {
+    match std::env::var("PROTOCOL").as_deref() {
+        Ok("json") => true,
+        Ok(other) => panic!("PROTOCOL must be json, not {other}"),
+        Err(_) => false,
+    }
+}
+
 /// Returns a connection to a coordinator. With `PROTOCOL=json` in the environment, calls on it go in JSON.
 ///
 /// # Panics
 ///
 /// If it can't be made within five seconds.
 pub async fn connect(endpoint: &str) -> Channel {
+    let connected = connect_from(None, endpoint).await;
+    connected.unwrap_or_else(|error| panic!("failed to connect to {endpoint}: {error}"))
+}
+
+/// Does the same, from an address of this machine if one is given.
+///
+/// # Errors
+///
+/// If it can't be made within five seconds.
+///
+/// # Panics
+///
+/// If the endpoint is malformed.
+pub async fn connect_from(
+    address: Option<IpAddr>,
+    endpoint: &str,
+) -> Result<Channel, tonic::transport::Error> {
     let to = Endpoint::from_shared(endpoint.to_owned())
         .expect("the endpoint is well-formed")
+        .local_address(address)
         .connect_timeout(PROMPT)
         .tcp_nodelay(true);
-    let connected = match std::env::var("PROTOCOL").as_deref() {
-        Ok("json") => json::connect(to).await,
-        Ok(other) => panic!("PROTOCOL must be json, not {other}"),
-        Err(_) => to.connect().await,
-    };
-    connected.unwrap_or_else(|error| panic!("failed to connect to {endpoint}: {error}"))
+    if speaks_json() {
+        json::connect(to, address).await
+    } else {
+        to.connect().await
+    }
 }
 
 /// Returns a request that shows a bearer token, if there is one.

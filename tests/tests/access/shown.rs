@@ -94,6 +94,14 @@ async fn the_status_shows_its_load_to_those_who_may_see_everything() {
     assert_eq!(seen.store_state(), StoreState::Up);
     let counts = [seen.session_count, seen.hold_count, seen.waiter_count];
     assert_eq!(counts, [Some(1), Some(1), Some(0)]);
+    assert!(
+        seen.max_ttl.is_some() && seen.min_replicas == Some(0),
+        "{seen:?}"
+    );
+    assert!(
+        seen.key_prefix.is_some() && !seen.limits.is_empty(),
+        "{seen:?}"
+    );
     for name in ["some", "nothing"] {
         let less = status(name).await;
         assert_eq!(
@@ -107,6 +115,16 @@ async fn the_status_shows_its_load_to_those_who_may_see_everything() {
             [less.session_count, less.hold_count, less.waiter_count],
             [None; 3]
         );
+        assert_eq!((less.key_prefix, less.min_replicas), (None, None));
+        assert_eq!([less.min_ttl, less.default_ttl, less.max_ttl], [None; 3]);
+        assert!(less.limits.is_empty() && less.certificates.is_empty());
+        // Everybody is told what concerns the caller.
+        assert!(less.time.is_some() && !less.draining);
+        assert_eq!(less.identity, format!("token:{name}"));
+        let permissions = less.permissions.iter();
+        let inspect = permissions.filter(|it| it.permission == "inspect");
+        let locks: Vec<_> = inspect.flat_map(|it| &it.locks).collect();
+        assert_eq!(locks, if name == "some" { vec!["a/"] } else { vec![] });
     }
 }
 

@@ -3,6 +3,7 @@
 use std::{
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    sync::OnceLock,
 };
 
 use leasehold_tests::{binaries, python};
@@ -38,6 +39,21 @@ pub(crate) const LIBRARIES: &[Library] = &[
         name: "python_threads",
         title: "Python, threads",
         driver: || python("sync"),
+    },
+    Library {
+        name: "node",
+        title: "Node",
+        driver: node,
+    },
+    Library {
+        name: "java",
+        title: "Java, blocking",
+        driver: || java("blocking"),
+    },
+    Library {
+        name: "java_async",
+        title: "Java, futures",
+        driver: || java("async"),
     },
 ];
 
@@ -87,6 +103,51 @@ fn python(interface: &str) -> Result<Vec<PathBuf>, String> {
         folder.join("tests/driver.py"),
         interface.into(),
     ])
+}
+
+fn node() -> Result<Vec<PathBuf>, String> {
+    installed("node", "--version")?;
+    installed("npm", "--version")?;
+    let target = binaries::target_directory();
+    let mut build = Command::new(folder("node")?.join("check"));
+    let built = build
+        .arg("build")
+        .env("CARGO_TARGET_DIR", &target)
+        .stdout(Stdio::null())
+        .status();
+    let built = built.expect("check can be run");
+    assert!(built.success(), "failed to build the Node driver: {built}");
+    let driver = target.join("node-client/conformance/driver.js");
+    // It says nothing, and builds nothing, where Node is too old.
+    match driver.exists() {
+        true => Ok(vec!["node".into(), driver]),
+        false => Err("Node is older than 20".to_owned()),
+    }
+}
+
+/// Returns the driver of one of the two interfaces, which is built once.
+fn java(interface: &str) -> Result<Vec<PathBuf>, String> {
+    static WORDS: OnceLock<Result<Vec<PathBuf>, String>> = OnceLock::new();
+    let words = WORDS.get_or_init(|| {
+        let mut build = Command::new(folder("java")?.join("check"));
+        let built = build.arg("driver").stderr(Stdio::inherit()).output();
+        let built = built.expect("check can be run");
+        assert!(
+            built.status.success(),
+            "failed to build the Java driver: {}",
+            built.status
+        );
+        // It builds nothing where a JDK or Maven is missing.
+        let words = String::from_utf8_lossy(&built.stdout);
+        let words: Vec<PathBuf> = words.lines().map(PathBuf::from).collect();
+        match words.is_empty() {
+            true => Err("there is no JDK of 17 or later, or no Maven".to_owned()),
+            false => Ok(words),
+        }
+    });
+    let mut words = words.clone()?;
+    words.push(interface.into());
+    Ok(words)
 }
 
 /// Returns the command of a line of words.

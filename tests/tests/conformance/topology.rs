@@ -1,6 +1,6 @@
 //! The stores, each as its users run it.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 use leasehold_tests::{Cluster, Masters, RedisServer, Sentinels, redis_server::RedisOptions};
 
@@ -76,7 +76,11 @@ impl Topology {
             Self::Memory => Servers::None,
             Self::Single => Servers::Single(options.clone().start()),
             Self::Sentinel | Self::Replicated => Servers::Sentinel(Box::new(Sentinels::start())),
-            Self::Cluster => Servers::Cluster(Cluster::start()),
+            Self::Cluster => {
+                // No case is about a master that is slow.
+                let cluster = Cluster::options().node_timeout(Duration::from_secs(10));
+                Servers::Cluster(cluster.start())
+            }
             Self::Quorum => Servers::Quorum(Masters::start_with(options, 5).bootstrapped()),
         };
         for server in servers.all() {

@@ -61,6 +61,35 @@ async fn web_pages_of_the_configured_origins_may_call() {
 }
 
 #[tokio::test]
+async fn the_live_page_may_call() {
+    let call = async |coordinator: &Coordinator, version, origin: &str| {
+        let http = Http::of(coordinator, version);
+        let preflight = preflight(&http, origin).await;
+        let page = ("origin", origin);
+        let answer = http.post(ACQUIRE, &[JSON, page], r#"{"name":"a"}"#).await;
+        assert_eq!(
+            preflight.header("access-control-allow-origin") == origin,
+            answer.status == 200
+        );
+        answer.status
+    };
+    let coordinator = Coordinator::in_process();
+    let without_page = Coordinator::in_process_with(["--page=false"]);
+    for version in BOTH {
+        let page = coordinator.admin_endpoint();
+        assert_eq!(call(&coordinator, version, &page).await, 200);
+        // That of another coordinator on the same host.
+        assert_eq!(call(&without_page, version, &page).await, 403);
+        let page = without_page.admin_endpoint();
+        assert_eq!(call(&without_page, version, &page).await, 403);
+        let elsewhere = coordinator
+            .admin_endpoint()
+            .replace("127.0.0.1", "localhost");
+        assert_eq!(call(&coordinator, version, &elsewhere).await, 403);
+    }
+}
+
+#[tokio::test]
 async fn grpc_web_is_served() {
     let coordinator = Coordinator::in_process();
     for version in BOTH {

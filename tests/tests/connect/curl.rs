@@ -9,6 +9,18 @@ use tempfile::TempDir;
 
 use super::http::{ACQUIRE, GET_LOCK, RELEASE, WATCH, reason};
 
+/// Calls `path` of a coordinator without TLS; returns the answer.
+pub(super) fn call(endpoint: &str, path: &str, body: &Value) -> Value {
+    let output = Command::new("curl")
+        .args(["--silent", "--show-error", "--fail-with-body"])
+        .args(["--header", "content-type: application/json", "--data"])
+        .args([body.to_string(), format!("{endpoint}{path}")])
+        .output()
+        .expect("curl is installed");
+    assert!(output.status.success(), "{path}: {output:?}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
 /// Coordinator with TLS, tokens and permissions.
 struct Site {
     folder: TempDir,

@@ -29,6 +29,7 @@ pub(super) const SESSION: &str = "/leasehold.v1.LockService/Session";
 pub(super) const LEADER: &str = "/leasehold.v1.ElectionService/Leader";
 pub(super) const OBSERVE: &str = "/leasehold.v1.ElectionService/Observe";
 pub(super) const GET_LOCK: &str = "/leasehold.v1.AdminService/GetLock";
+pub(super) const FORCE_RELEASE: &str = "/leasehold.v1.AdminService/ForceRelease";
 pub(super) const LIST_LOCKS: &str = "/leasehold.v1.AdminService/ListLocks";
 pub(super) const WATCH: &str = "/leasehold.v1.AdminService/WatchLocks";
 pub(super) const HEALTH: &str = "/grpc.health.v1.Health/Check";

@@ -1,15 +1,15 @@
 //! Programs of the clients: how each is built and started, and what it prints when all is well.
 
 use std::{
-    env,
     ffi::OsStr,
-    io::{BufRead, BufReader, Read, Write},
     path::{Path, PathBuf},
-    process::{Child, ChildStdout, Command, Stdio},
+    process::Command,
 };
 
-use leasehold_tests::binaries;
-use serde_json::Value;
+use leasehold_tests::{
+    binaries,
+    node::{self, Started, installed},
+};
 
 /// Program that calls as a client does.
 pub(crate) struct Program {
@@ -49,13 +49,13 @@ pub(crate) const PROGRAMS: &[Program] = &[
     },
     Program {
         name: "connect-node",
-        start: || node("node.mjs").map(start),
+        start: || node::command("node.mjs").map(Started::new),
         is_page: false,
         ways: ALL,
     },
     Program {
         name: "connect-web",
-        start: chromium,
+        start: || node::with_chromium("browser.mjs").map(Started::new),
         is_page: true,
         ways: &[
             "connect json HTTP/2",
@@ -70,63 +70,13 @@ pub(crate) const PROGRAMS: &[Program] = &[
     },
 ];
 
-/// Program that has started. It is killed if it is dropped before it has ended.
-pub(crate) struct Started {
-    child: Child,
-    output: BufReader<ChildStdout>,
-}
-
-fn start(mut command: Command) -> Started {
-    let spawned = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
-    let mut child = spawned.expect("the program can be started");
-    let output = BufReader::new(child.stdout.take().unwrap());
-    Started { child, output }
-}
-
-impl Started {
-    /// Returns the next line that it prints.
-    pub(crate) fn line(&mut self) -> String {
-        let mut line = String::new();
-        self.output.read_line(&mut line).unwrap();
-        line.trim_end().to_owned()
-    }
-
-    /// Describes the site to it, and returns the lines that it prints until it ends well.
-    pub(crate) fn finish(mut self, site: &Value) -> Vec<String> {
-        let mut stdin = self.child.stdin.take().unwrap();
-        stdin.write_all(site.to_string().as_bytes()).unwrap();
-        drop(stdin);
-        let lines = self.output.by_ref().lines();
-        let lines = lines.collect::<Result<_, _>>().unwrap();
-        let ended = self.child.wait().unwrap();
-        assert!(ended.success(), "{ended}, after {lines:?}");
-        lines
-    }
-}
-
-impl Drop for Started {
-    fn drop(&mut self) {
-        // It has ended already unless the test fails.
-        let _ = self.child.kill();
-    }
-}
-
-/// Returns the path of a program, or says that it is missing.
-fn installed(program: &str) -> Result<PathBuf, String> {
-    let path = env::var_os("PATH").unwrap_or_default();
-    let found = env::split_paths(&path)
-        .map(|folder| folder.join(program))
-        .find(|path| path.is_file());
-    found.ok_or_else(|| format!("{program} is not installed"))
-}
-
 fn clients() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("connect/clients")
 }
 
 fn curl() -> Result<Started, String> {
     installed("curl")?;
-    Ok(start(Command::new(clients().join("curl"))))
+    Ok(Started::new(Command::new(clients().join("curl"))))
 }
 
 fn go() -> Result<Started, String> {
@@ -143,27 +93,5 @@ fn go() -> Result<Started, String> {
         .status()
         .expect("go can be run");
     assert!(built.success(), "failed to build the client in Go: {built}");
-    Ok(start(Command::new(program)))
-}
-
-/// Returns the command that runs a program of Node, with its packages.
-fn node(program: &str) -> Result<Command, String> {
-    installed("npm")?;
-    let target = binaries::target_directory();
-    let made = Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("tools"))
-        .arg("node")
-        .env("CARGO_TARGET_DIR", &target)
-        .status()
-        .expect("tests/tools can be run");
-    assert!(made.success(), "tests/tools node: {made}");
-    let mut command = Command::new("node");
-    command.arg(target.join("connect-clients").join(program));
-    Ok(command)
-}
-
-fn chromium() -> Result<Started, String> {
-    let chromium = installed("chromium")?;
-    let mut command = node("browser.mjs")?;
-    command.env("CHROMIUM", chromium);
-    Ok(start(command))
+    Ok(Started::new(Command::new(program)))
 }

@@ -3,11 +3,14 @@
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
+    clippy::panic,
     reason = "a test fails by panicking"
 )]
 
+mod announcement;
 mod bad_starts;
 mod check_config;
+mod help;
 mod reload;
 mod service_manager;
 

@@ -199,7 +199,7 @@ impl World {
                 self.answer(stream, Err(end));
             }
             Output::Detached => self.seen.detached += 1,
-            Output::Note(Note::Lost(why)) => {
+            Output::Note(Note::Lost(_, why)) => {
                 self.seen.losses += 1;
                 self.seen.ended_by_bound += u64::from(why == LostWhy::MaxHold);
             }

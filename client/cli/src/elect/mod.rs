@@ -1,6 +1,7 @@
 //! `elect`: a command that runs while its process leads.
 
 mod options;
+mod ready;
 
 use std::{
     pin::pin,
@@ -12,6 +13,7 @@ use tokio::time::sleep;
 
 pub(crate) use options::{ElectOptions, HELP};
 
+use self::ready::Ready;
 use crate::{
     command::{self, Ended, Order, Watch},
     connection::Connection,
@@ -30,6 +32,10 @@ const TAKEN_IN: Duration = Duration::from_secs(5);
 /// Campaigns, runs the command while leading, and campaigns again when the leadership is lost.
 pub(crate) async fn elect(connection: &Connection, options: ElectOptions) -> Outcome {
     let mut signals = command::signals()?;
+    let ready = Ready::default();
+    if let Some(address) = options.ready_listen {
+        ready.listen(address).await?;
+    }
     let connecting = command::connect(connection, &options.lease);
     let client = match signals.or(connecting).await {
         Ok(connected) => connected?,
@@ -47,6 +53,7 @@ pub(crate) async fn elect(connection: &Connection, options: ElectOptions) -> Out
                 return Ok(Exit::signal(signal));
             }
         };
+        ready.leads(leadership.watch());
         let watch = Watch::new([leadership.watch().as_lock().clone()]);
         let order = Order {
             lease: &options.lease,
@@ -55,7 +62,10 @@ pub(crate) async fn elect(connection: &Connection, options: ElectOptions) -> Out
             session: client.default_session(),
             quiet: false,
         };
-        let resign = leadership.resign();
+        let resign = async {
+            ready.leads_no_more();
+            leadership.resign().await
+        };
         // The exit code with `--once`, and that if a signal has asked this tool to end.
         let ended = match command::run(&order, &watch, &mut signals, resign).await? {
             Ended::ByItself(exit) => return Ok(exit),

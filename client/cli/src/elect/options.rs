@@ -1,5 +1,7 @@
 //! Options of `elect`, and their help.
 
+use std::net::SocketAddr;
+
 use crate::command::LeaseOptions;
 
 pub(crate) const HELP: &str = "\
@@ -24,6 +26,9 @@ release NAME --ask`). When it has ended, `leasehold elect` resigns, which lets t
 lead, and campaigns again, behind those that wait; with --once, it exits with the command's exit
 code.
 
+With --ready-listen, a load balancer's health check finds the leader: it answers 200 only while the
+command runs under a leadership that is held, and 503 while it is suspended.
+
 With several coordinators (--endpoint), the leadership, or the place in the queue, moves to another
 one when its coordinator shuts down or stops answering: no other candidate is elected, and the
 command goes on. With --grace, the leadership outlives a broken connection, as a lock does with
@@ -36,6 +41,7 @@ Examples:
   leasehold elect scheduler --value \"$(hostname)\" -- ./scheduler.sh
   leasehold elect scheduler --once -- ./scheduler.sh     for a service manager to start again
   leasehold elect scheduler --on-request TERM -- ./scheduler.sh
+  leasehold elect scheduler --ready-listen 0.0.0.0:8080 -- ./scheduler.sh
   leasehold leader scheduler
   leasehold observe scheduler
 
@@ -66,4 +72,8 @@ pub(crate) struct ElectOptions {
     /// Exit when the leadership is lost, instead of campaigning again
     #[arg(long)]
     pub(crate) once: bool,
+
+    /// Address at which to answer HTTP requests: with 200 while this process leads, otherwise with 503. Port 0 picks a free port
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) ready_listen: Option<SocketAddr>,
 }

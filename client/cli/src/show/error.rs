@@ -7,7 +7,7 @@ use leasehold_proto::{Reason, Retry};
 use serde::Serialize;
 
 use super::json;
-use crate::exit::{self, Mistake};
+use crate::exit::{self, Mistake, NotYet};
 
 /// Error with the code and reason that docs/errors.md lists.
 #[derive(Serialize, Debug)]
@@ -45,6 +45,7 @@ impl Error {
             Some(_) => (FailureKind::Unavailable, Retry::No),
             None if error.is::<AcquireError>() => (FailureKind::Unavailable, Retry::Yes),
             None if error.is::<Mistake>() => (FailureKind::InvalidArgument, Retry::No),
+            None if error.is::<NotYet>() => (FailureKind::DeadlineExceeded, Retry::Yes),
             None => (FailureKind::Unknown, Retry::No),
         };
         Self {

@@ -6,12 +6,34 @@ use leasehold_client::{LockEvent, LockEventKind as Kind, LockView, LockWatchEven
 use serde_json::{json, to_string};
 
 use super::{
+    colour,
     json::{self, Json, Wide, document},
     lock, text,
 };
 
-/// Returns a line: time, event, the lock's name, its token, and its holder or waiter. `locks` is the snapshot's size.
+/// Returns the cells of a line in one. `locks` is the snapshot's size.
 pub(crate) fn line(news: &LockWatchEvent, locks: u64) -> String {
+    let [time, kind, name, token, who] = cells(news, locks);
+    let line = format!("{time:<24}  {kind:<13}  {name}  {token}  {who}");
+    line.trim_end().to_owned()
+}
+
+/// Returns a line whose event has a colour.
+pub(crate) fn coloured_line(news: &LockWatchEvent, locks: u64) -> String {
+    let line = line(news, locks);
+    let [_, kind, ..] = cells(news, locks);
+    let style = match &*kind {
+        "lost" | "expired" | "forced" | "gap" => colour::ALARM,
+        "granted" | "held" => colour::GRANTED,
+        "queued" | "release-requested" => colour::WAITS,
+        _ => return line,
+    };
+    // The time before it has no such word.
+    line.replacen(&kind, &colour::styled(&kind, style), 1)
+}
+
+/// Returns the time, the event, the lock's name, its token, and its holder or waiter. `locks` is the snapshot's size.
+pub(crate) fn cells(news: &LockWatchEvent, locks: u64) -> [String; 5] {
     let (time, kind, name, token, who) = match news {
         LockWatchEvent::Lock(view) => {
             let held_since = view.holders.first().and_then(|holder| holder.acquired_at);
@@ -36,8 +58,7 @@ pub(crate) fn line(news: &LockWatchEvent, locks: u64) -> String {
         name => text::escaped(name),
     };
     let (time, token) = (text::time(time), text::token(token));
-    let line = format!("{time:<24}  {kind:<13}  {name}  {token}  {who}");
-    line.trim_end().to_owned()
+    [time, kind.to_owned(), name, token, who]
 }
 
 fn in_snapshot(view: &LockView) -> String {
@@ -173,6 +194,13 @@ mod tests {
         event.fencing_token = Some(7.into());
         event.holder = Some(holder("one"));
         event
+    }
+
+    #[test]
+    fn an_event_has_a_colour_where_it_is_wanted() {
+        let line = coloured_line(&LockWatchEvent::Event(event(Kind::Lost)), 0);
+        let expected = "1970-01-01T00:00:00.012Z  \u{1b}[31mlost\u{1b}[0m           orders/";
+        assert!(line.starts_with(expected), "{line:?}");
     }
 
     #[test]

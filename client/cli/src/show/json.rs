@@ -10,7 +10,8 @@ use std::{
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use leasehold_client::{
-    FencingToken, ForceReleased, Holder, LockMode, LockView, SessionEnded, SessionView, Waiter,
+    FencingToken, ForceReleased, Holder, LockMode, LockPage, LockView, SessionEnded, SessionView,
+    TokenCheck, Waiter,
 };
 use serde::{Serialize, Serializer};
 
@@ -104,6 +105,16 @@ document!(view: LockView {
     "fencingToken": token(view.fencing_token),
     "closedFor": view.closed_for.map(duration),
     "lockDelay": view.lock_delay.map(duration),
+});
+
+document!(page: LockPage {
+    "locks": Json(&page.locks),
+    "nextPageToken": page.next_page_token,
+});
+
+document!(checked: TokenCheck {
+    "current": checked.current,
+    "newestToken": token(checked.newest_token),
 });
 
 document!(holder: Holder {

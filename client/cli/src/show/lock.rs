@@ -1,6 +1,6 @@
 //! Locks as text: many in a list, or one with all its holders and waiters.
 
-use std::time::SystemTime;
+use std::{fmt, time::SystemTime};
 
 use leasehold_client::{Holder, LockMode, LockView, Waiter};
 
@@ -28,13 +28,45 @@ pub(crate) fn list(locks: &[LockView], now: SystemTime) -> Table {
     out
 }
 
+/// Description of one lock, complete.
+pub(crate) struct Whole<'a> {
+    lock: &'a LockView,
+    now: SystemTime,
+}
+
 /// Describes one lock completely.
-pub(crate) fn whole(lock: &LockView, now: SystemTime) -> String {
-    let mut facts = Table::new(&["name", &text::escaped(&lock.name)]);
+pub(crate) fn whole(lock: &LockView, now: SystemTime) -> Whole<'_> {
+    Whole { lock, now }
+}
+
+impl fmt::Display for Whole<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let &Self { lock, now } = self;
+        let beside_others = matches!(lock.mode, Some(LockMode::Shared | LockMode::Semaphore));
+        facts(lock, beside_others, now).fmt(f)?;
+        if beside_others && !lock.holders.is_empty() {
+            writeln!(f)?;
+            holders(lock, now).fmt(f)?;
+            let rest = not_shown(holder_count(lock), lock.holders.len(), "that hold it");
+            f.write_str(&rest)?;
+        }
+        if !lock.waiters.is_empty() {
+            writeln!(f)?;
+            waiters(lock, now).fmt(f)?;
+            let rest = not_shown(lock.waiter_count, lock.waiters.len(), "that wait");
+            f.write_str(&rest)?;
+        }
+        Ok(())
+    }
+}
+
+/// Returns what there is to say about a lock besides its holders, if it has several, and its waiters.
+fn facts(lock: &LockView, beside_others: bool, now: SystemTime) -> Table {
+    let mut facts = Table::default();
+    facts.fact("name", text::escaped(&lock.name));
     facts.fact("state", state(lock));
     facts.fact("newest token", text::token(lock.fencing_token));
     // A single holder is shown as facts, several in a line each.
-    let beside_others = matches!(lock.mode, Some(LockMode::Shared | LockMode::Semaphore));
     if !beside_others {
         for holder in &lock.holders {
             only_holder(&mut facts, holder, now);
@@ -47,24 +79,7 @@ pub(crate) fn whole(lock: &LockView, now: SystemTime) -> String {
         facts.fact("holders", holder_count(lock).to_string());
     }
     facts.fact("waiters", lock.waiter_count.to_string());
-    let mut out = facts.to_string();
-    if beside_others && !lock.holders.is_empty() {
-        out.push_str(&format!("\n{}", holders(lock, now)));
-        out.push_str(&not_shown(
-            holder_count(lock),
-            lock.holders.len(),
-            "that hold it",
-        ));
-    }
-    if !lock.waiters.is_empty() {
-        out.push_str(&format!("\n{}", waiters(lock, now)));
-        out.push_str(&not_shown(
-            lock.waiter_count,
-            lock.waiters.len(),
-            "that wait",
-        ));
-    }
-    out
+    facts
 }
 
 /// Returns a line about those that the table above it leaves out.

@@ -1,5 +1,6 @@
 //! Output of the commands: tables for people, JSON for programs.
 
+pub(crate) mod colour;
 pub(crate) mod election;
 pub(crate) mod error;
 pub(crate) mod event;
@@ -8,20 +9,25 @@ pub(crate) mod lock;
 pub(crate) mod table;
 pub(crate) mod text;
 
-use std::io::{self, Write};
+use std::{
+    fmt::Display,
+    io::{self, Write},
+};
 
 use serde::Serialize;
 
 use crate::exit::{Exit, Outcome};
 
 /// Prints the answer of a command that asked once: a document if the user asked for JSON, or else text.
-pub(crate) fn answer<T: ToString>(
+pub(crate) fn answer<T: Display>(
     as_json: bool,
     document: impl Serialize,
     text: impl FnOnce() -> T,
 ) -> Outcome {
     let answer = match as_json {
         true => serde_json::to_string_pretty(&document)?,
+        // The alternate form is the one with styles.
+        false if colour::is_on() => format!("{:#}", text()),
         false => text().to_string(),
     };
     line(answer.trim_end())?;

@@ -2,18 +2,24 @@
 
 use unicode_width::UnicodeWidthStr;
 
-use super::text;
+use super::{colour, text};
 
-/// Table with a head. Columns are as wide as their widest cell; the last one is never padded.
+/// Table with a head, which is bold in the alternate form (`{:#}`). Columns are as wide as their widest cell; the last one is never padded.
 #[derive(Default)]
 pub(crate) struct Table {
     rows: Vec<Vec<String>>,
+    /// Whether the first row is a head, or a fact as the others.
+    has_head: bool,
+    /// Text that is shown if there are no rows below the head.
+    instead: Option<&'static str>,
 }
 
 impl Table {
     pub(crate) fn new(head: &[&str]) -> Self {
         Self {
             rows: vec![head.iter().map(|&cell| cell.to_owned()).collect()],
+            has_head: true,
+            instead: None,
         }
     }
 
@@ -33,6 +39,12 @@ impl Table {
         }
     }
 
+    /// Shows this instead of the head if there are no rows below it.
+    pub(crate) fn or_say(mut self, words: &'static str) -> Self {
+        self.instead = Some(words);
+        self
+    }
+
     /// Removes the columns without cells below their heads.
     pub(crate) fn without_empty_columns(self) -> Self {
         let filled = |column: usize| {
@@ -50,12 +62,16 @@ impl Table {
         };
         Self {
             rows: self.rows.iter().map(keep).collect(),
+            ..self
         }
     }
 }
 
 impl std::fmt::Display for Table {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if let (Some(words), 1) = (self.instead, self.rows.len()) {
+            return writeln!(f, "{words}");
+        }
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
         let widths: Vec<usize> = (0..columns)
             .map(|column| {
@@ -63,14 +79,18 @@ impl std::fmt::Display for Table {
                 cells.map(|cell| cell.width()).max().unwrap_or(0)
             })
             .collect();
-        for row in &self.rows {
+        for (number, row) in self.rows.iter().enumerate() {
             let mut line = String::new();
             for (cell, width) in row.iter().zip(&widths) {
                 line.push_str(cell);
                 let padding = width - cell.width() + 2;
                 line.extend(std::iter::repeat_n(' ', padding));
             }
-            writeln!(f, "{}", line.trim_end())?;
+            let line = line.trim_end();
+            match f.alternate() && number == 0 && self.has_head {
+                true => writeln!(f, "{}", colour::styled(line, colour::HEAD))?,
+                false => writeln!(f, "{line}")?,
+            }
         }
         Ok(())
     }
@@ -89,6 +109,14 @@ mod tests {
             table.to_string(),
             "NAME       TTL\norders/42  9s\nü          10s\n"
         );
+    }
+
+    #[test]
+    fn the_head_is_bold_in_the_alternate_form() {
+        let mut table = Table::new(&["NAME", "TTL"]);
+        table.row(vec!["orders/42".into(), "9s".into()]);
+        let expected = "\u{1b}[1mNAME       TTL\u{1b}[0m\norders/42  9s\n";
+        assert_eq!(format!("{table:#}"), expected);
     }
 
     #[test]

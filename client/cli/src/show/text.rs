@@ -28,6 +28,7 @@ pub(crate) fn duration(duration: Duration) -> String {
         small => format!("{large}{unit} {small}{small_unit}"),
     };
     match seconds {
+        0 if duration.subsec_millis() == 0 && !duration.is_zero() => "<1ms".to_owned(),
         0 => format!("{}ms", duration.subsec_millis()),
         1..=9 => format!("{:.1}s", duration.as_secs_f64()),
         10..=59 => format!("{seconds}s"),
@@ -135,6 +136,8 @@ mod tests {
         ] {
             assert_eq!(duration(Duration::from_millis(millis)), text);
         }
+        // Not nothing.
+        assert_eq!(duration(Duration::from_nanos(999_999)), "<1ms");
     }
 
     #[test]

@@ -1,6 +1,10 @@
 //! `elect`: runs the command while its process leads, and only then.
 
-use std::time::{Duration, Instant};
+use std::{
+    io::{Read, Write},
+    net::TcpStream,
+    time::{Duration, Instant},
+};
 
 use leasehold_client::Client;
 use leasehold_tests::{
@@ -292,4 +296,57 @@ async fn each_term_is_watched_over_with_the_ttl_that_it_has() {
     lines.expect("is left alone", LIMIT).await;
     elect.terminate();
     assert_eq!(elect.wait(LIMIT).await.code(), Some(143));
+}
+
+/// Asks whether the process leads, and returns the status of the answer.
+fn ready(address: &str) -> u16 {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(LIMIT)).unwrap();
+    write!(stream, "GET /anything HTTP/1.1\r\nhost: {address}\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let status = answer.split(' ').nth(1).unwrap();
+    status.parse().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_port_for_load_balancers_answers_200_only_while_its_process_leads() {
+    const SAYS: &str = "leasehold: http://";
+    let coordinator = Coordinator::in_process();
+    let endpoint = coordinator.endpoint();
+    let options = ["--ready-listen", "127.0.0.1:0"];
+    let mut tools = Vec::new();
+    for _ in 0..2 {
+        let (tool, mut lines) = elect(&endpoint, &options, WORK);
+        let (_, line) = lines.expect(SAYS, LIMIT).await;
+        let address = line.trim_start_matches(SAYS).split(' ').next().unwrap();
+        let address = address.to_owned();
+        if tools.is_empty() {
+            token(&mut lines).await;
+        }
+        tools.push((tool, lines, address));
+    }
+    let client = Client::connect(endpoint.as_str()).await.unwrap();
+    waiters(&client, 1).await;
+    assert_eq!(ready(&tools[0].2), 200);
+    assert_eq!(ready(&tools[1].2), 503);
+    // An operator takes the leadership: the other process leads.
+    client.admin().force_release("e").await.unwrap();
+    let (_, lines, _) = &mut tools[1];
+    token(lines).await;
+    assert_eq!(ready(&tools[1].2), 200);
+    wait::until("the former leader", LIMIT, || async {
+        let status = ready(&tools[0].2);
+        (status == 503).then_some(()).ok_or(status)
+    })
+    .await;
+    // Another process has the address.
+    let taken = ["elect", "e", "--ready-listen", &tools[0].2, "--", "true"];
+    let taken = output(&endpoint, &taken);
+    assert_eq!(taken.status.code(), Some(1));
+    assert!(
+        stderr(&taken).contains("--ready-listen"),
+        "{}",
+        stderr(&taken)
+    );
 }

@@ -3,21 +3,26 @@
 
 mod asked;
 mod bench;
+mod completions;
 mod crossing;
 mod documented;
 mod elect;
 mod family;
+mod history;
 mod inspect;
 mod json_errors;
 mod messages;
 mod observe;
+mod profile;
 mod run;
 mod run_lost;
 mod secure;
 mod status;
 mod terminal;
+mod top;
 mod traced;
 mod unread;
+mod wait;
 mod waiting;
 
 use std::{

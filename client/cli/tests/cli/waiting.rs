@@ -6,7 +6,7 @@ use std::{
 };
 
 use leasehold_client::Client;
-use leasehold_tests::{Coordinator, RedisServer};
+use leasehold_tests::{Coordinator, RedisServer, ports::free_port};
 
 use super::{LIMIT, output, spawn_merged, stderr, until_waiters};
 
@@ -173,9 +173,7 @@ async fn a_coordinator_that_stops_answering_does_not_hold_up_the_end_of_the_wait
 
 #[tokio::test]
 async fn a_wait_goes_on_until_there_is_a_coordinator() {
-    let free = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = free.local_addr().unwrap().to_string();
-    drop(free);
+    let address = format!("127.0.0.1:{}", free_port());
     let args = ["run", "a", "--wait", "1m", "--", "echo", "begun"];
     let (mut run, mut lines) = spawn_merged(&address, &args);
     let (_, line) = lines.expect("leasehold: ", LIMIT).await;

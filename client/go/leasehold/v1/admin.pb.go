@@ -117,7 +117,7 @@ func (LockEventKind) EnumDescriptor() ([]byte, []int) {
 	return file_leasehold_v1_admin_proto_rawDescGZIP(), []int{0}
 }
 
-// Whether a coordinator reaches its store.
+// State of a coordinator's store.
 type StoreState int32
 
 const (
@@ -1580,7 +1580,8 @@ func (*GetStatusRequest) Descriptor() ([]byte, []int) {
 	return file_leasehold_v1_admin_proto_rawDescGZIP(), []int{20}
 }
 
-// A coordinator's status. Callers without the permission `inspect` on every lock see only the first four fields.
+// A coordinator's status. Callers without the permission `inspect` on every lock see only the first four fields, and those from
+// `time` to `permissions`.
 type GetStatusResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The coordinator's id, as listings show it.
@@ -1602,7 +1603,29 @@ type GetStatusResponse struct {
 	// How many locks these sessions hold: 0 or more. Default: not shown.
 	HoldCount *uint64 `protobuf:"varint,9,opt,name=hold_count,json=holdCount,proto3,oneof" json:"hold_count,omitempty"`
 	// How many acquires of these sessions wait or are in flight: 0 or more. Default: not shown.
-	WaiterCount   *uint64 `protobuf:"varint,10,opt,name=waiter_count,json=waiterCount,proto3,oneof" json:"waiter_count,omitempty"`
+	WaiterCount *uint64 `protobuf:"varint,10,opt,name=waiter_count,json=waiterCount,proto3,oneof" json:"waiter_count,omitempty"`
+	// Its wall clock when it answered.
+	Time *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=time,proto3" json:"time,omitempty"`
+	// Whether it drains: it was told to stop, and waits for its clients to leave.
+	Draining bool `protobuf:"varint,12,opt,name=draining,proto3" json:"draining,omitempty"`
+	// The caller's identity, for example `token:ci`; empty if callers need none.
+	Identity string `protobuf:"bytes,13,opt,name=identity,proto3" json:"identity,omitempty"`
+	// What the caller may do here, one entry for each permission that it has on some name. Default: nothing.
+	Permissions []*PermissionView `protobuf:"bytes,14,rep,name=permissions,proto3" json:"permissions,omitempty"`
+	// The smallest TTL that it grants: 100 ms or more.
+	MinTtl *durationpb.Duration `protobuf:"bytes,15,opt,name=min_ttl,json=minTtl,proto3" json:"min_ttl,omitempty"`
+	// The TTL of callers that ask for none, between `min_ttl` and `max_ttl`.
+	DefaultTtl *durationpb.Duration `protobuf:"bytes,16,opt,name=default_ttl,json=defaultTtl,proto3" json:"default_ttl,omitempty"`
+	// The largest TTL that it grants.
+	MaxTtl *durationpb.Duration `protobuf:"bytes,17,opt,name=max_ttl,json=maxTtl,proto3" json:"max_ttl,omitempty"`
+	// The prefix of the Redis keys of locks; it may be empty. Default: not shown.
+	KeyPrefix *string `protobuf:"bytes,18,opt,name=key_prefix,json=keyPrefix,proto3,oneof" json:"key_prefix,omitempty"`
+	// How many replicas must acknowledge a grant: 0 or more. Default: not shown.
+	MinReplicas *uint32 `protobuf:"varint,19,opt,name=min_replicas,json=minReplicas,proto3,oneof" json:"min_replicas,omitempty"`
+	// Limits, and how much of each is in use.
+	Limits []*LimitView `protobuf:"bytes,20,rep,name=limits,proto3" json:"limits,omitempty"`
+	// Certificates in force, and when they expire.
+	Certificates  []*CertificateView `protobuf:"bytes,21,rep,name=certificates,proto3" json:"certificates,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1705,6 +1728,266 @@ func (x *GetStatusResponse) GetWaiterCount() uint64 {
 		return *x.WaiterCount
 	}
 	return 0
+}
+
+func (x *GetStatusResponse) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *GetStatusResponse) GetDraining() bool {
+	if x != nil {
+		return x.Draining
+	}
+	return false
+}
+
+func (x *GetStatusResponse) GetIdentity() string {
+	if x != nil {
+		return x.Identity
+	}
+	return ""
+}
+
+func (x *GetStatusResponse) GetPermissions() []*PermissionView {
+	if x != nil {
+		return x.Permissions
+	}
+	return nil
+}
+
+func (x *GetStatusResponse) GetMinTtl() *durationpb.Duration {
+	if x != nil {
+		return x.MinTtl
+	}
+	return nil
+}
+
+func (x *GetStatusResponse) GetDefaultTtl() *durationpb.Duration {
+	if x != nil {
+		return x.DefaultTtl
+	}
+	return nil
+}
+
+func (x *GetStatusResponse) GetMaxTtl() *durationpb.Duration {
+	if x != nil {
+		return x.MaxTtl
+	}
+	return nil
+}
+
+func (x *GetStatusResponse) GetKeyPrefix() string {
+	if x != nil && x.KeyPrefix != nil {
+		return *x.KeyPrefix
+	}
+	return ""
+}
+
+func (x *GetStatusResponse) GetMinReplicas() uint32 {
+	if x != nil && x.MinReplicas != nil {
+		return *x.MinReplicas
+	}
+	return 0
+}
+
+func (x *GetStatusResponse) GetLimits() []*LimitView {
+	if x != nil {
+		return x.Limits
+	}
+	return nil
+}
+
+func (x *GetStatusResponse) GetCertificates() []*CertificateView {
+	if x != nil {
+		return x.Certificates
+	}
+	return nil
+}
+
+// A permission of the caller.
+type PermissionView struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// `acquire`, `inspect` or `administer`.
+	Permission string `protobuf:"bytes,1,opt,name=permission,proto3" json:"permission,omitempty"`
+	// Prefixes of the names of locks that it is for; the empty one stands for every name. Default: none.
+	Locks []string `protobuf:"bytes,2,rep,name=locks,proto3" json:"locks,omitempty"`
+	// Prefixes of the names of elections that it is for; the empty one stands for every name. Default: none.
+	Elections     []string `protobuf:"bytes,3,rep,name=elections,proto3" json:"elections,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PermissionView) Reset() {
+	*x = PermissionView{}
+	mi := &file_leasehold_v1_admin_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PermissionView) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PermissionView) ProtoMessage() {}
+
+func (x *PermissionView) ProtoReflect() protoreflect.Message {
+	mi := &file_leasehold_v1_admin_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PermissionView.ProtoReflect.Descriptor instead.
+func (*PermissionView) Descriptor() ([]byte, []int) {
+	return file_leasehold_v1_admin_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *PermissionView) GetPermission() string {
+	if x != nil {
+		return x.Permission
+	}
+	return ""
+}
+
+func (x *PermissionView) GetLocks() []string {
+	if x != nil {
+		return x.Locks
+	}
+	return nil
+}
+
+func (x *PermissionView) GetElections() []string {
+	if x != nil {
+		return x.Elections
+	}
+	return nil
+}
+
+// A limit of a coordinator.
+type LimitView struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The setting, such as `max-sessions`; or `open-files`.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// How much of it is in use: 0 or more.
+	Used uint64 `protobuf:"varint,2,opt,name=used,proto3" json:"used,omitempty"`
+	// The limit: 1 or more.
+	Limit         uint64 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LimitView) Reset() {
+	*x = LimitView{}
+	mi := &file_leasehold_v1_admin_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LimitView) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LimitView) ProtoMessage() {}
+
+func (x *LimitView) ProtoReflect() protoreflect.Message {
+	mi := &file_leasehold_v1_admin_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LimitView.ProtoReflect.Descriptor instead.
+func (*LimitView) Descriptor() ([]byte, []int) {
+	return file_leasehold_v1_admin_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *LimitView) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *LimitView) GetUsed() uint64 {
+	if x != nil {
+		return x.Used
+	}
+	return 0
+}
+
+func (x *LimitView) GetLimit() uint64 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+// A certificate of a coordinator.
+type CertificateView struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What it is for: `server` (the gRPC port), `admin` (the admin port) or `store` (to identify itself to Redis).
+	Purpose string `protobuf:"bytes,1,opt,name=purpose,proto3" json:"purpose,omitempty"`
+	// When the first certificate of its chain expires.
+	Expires       *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=expires,proto3" json:"expires,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CertificateView) Reset() {
+	*x = CertificateView{}
+	mi := &file_leasehold_v1_admin_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CertificateView) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CertificateView) ProtoMessage() {}
+
+func (x *CertificateView) ProtoReflect() protoreflect.Message {
+	mi := &file_leasehold_v1_admin_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CertificateView.ProtoReflect.Descriptor instead.
+func (*CertificateView) Descriptor() ([]byte, []int) {
+	return file_leasehold_v1_admin_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *CertificateView) GetPurpose() string {
+	if x != nil {
+		return x.Purpose
+	}
+	return ""
+}
+
+func (x *CertificateView) GetExpires() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Expires
+	}
+	return nil
 }
 
 var File_leasehold_v1_admin_proto protoreflect.FileDescriptor
@@ -1812,7 +2095,7 @@ const file_leasehold_v1_admin_proto_rawDesc = "" +
 	"\x12CheckTokenResponse\x12\x18\n" +
 	"\acurrent\x18\x01 \x01(\bR\acurrent\x12!\n" +
 	"\fnewest_token\x18\x02 \x01(\x03R\vnewestToken\"\x12\n" +
-	"\x10GetStatusRequest\"\xad\x03\n" +
+	"\x10GetStatusRequest\"\xd9\a\n" +
 	"\x11GetStatusResponse\x12 \n" +
 	"\vcoordinator\x18\x01 \x01(\tR\vcoordinator\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x121\n" +
@@ -1826,10 +2109,38 @@ const file_leasehold_v1_admin_proto_rawDesc = "" +
 	"\n" +
 	"hold_count\x18\t \x01(\x04H\x01R\tholdCount\x88\x01\x01\x12&\n" +
 	"\fwaiter_count\x18\n" +
-	" \x01(\x04H\x02R\vwaiterCount\x88\x01\x01B\x10\n" +
+	" \x01(\x04H\x02R\vwaiterCount\x88\x01\x01\x12.\n" +
+	"\x04time\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x1a\n" +
+	"\bdraining\x18\f \x01(\bR\bdraining\x12\x1a\n" +
+	"\bidentity\x18\r \x01(\tR\bidentity\x12>\n" +
+	"\vpermissions\x18\x0e \x03(\v2\x1c.leasehold.v1.PermissionViewR\vpermissions\x122\n" +
+	"\amin_ttl\x18\x0f \x01(\v2\x19.google.protobuf.DurationR\x06minTtl\x12:\n" +
+	"\vdefault_ttl\x18\x10 \x01(\v2\x19.google.protobuf.DurationR\n" +
+	"defaultTtl\x122\n" +
+	"\amax_ttl\x18\x11 \x01(\v2\x19.google.protobuf.DurationR\x06maxTtl\x12\"\n" +
+	"\n" +
+	"key_prefix\x18\x12 \x01(\tH\x03R\tkeyPrefix\x88\x01\x01\x12&\n" +
+	"\fmin_replicas\x18\x13 \x01(\rH\x04R\vminReplicas\x88\x01\x01\x12/\n" +
+	"\x06limits\x18\x14 \x03(\v2\x17.leasehold.v1.LimitViewR\x06limits\x12A\n" +
+	"\fcertificates\x18\x15 \x03(\v2\x1d.leasehold.v1.CertificateViewR\fcertificatesB\x10\n" +
 	"\x0e_session_countB\r\n" +
 	"\v_hold_countB\x0f\n" +
-	"\r_waiter_count*\xab\x03\n" +
+	"\r_waiter_countB\r\n" +
+	"\v_key_prefixB\x0f\n" +
+	"\r_min_replicas\"d\n" +
+	"\x0ePermissionView\x12\x1e\n" +
+	"\n" +
+	"permission\x18\x01 \x01(\tR\n" +
+	"permission\x12\x14\n" +
+	"\x05locks\x18\x02 \x03(\tR\x05locks\x12\x1c\n" +
+	"\telections\x18\x03 \x03(\tR\telections\"I\n" +
+	"\tLimitView\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04used\x18\x02 \x01(\x04R\x04used\x12\x14\n" +
+	"\x05limit\x18\x03 \x01(\x04R\x05limit\"a\n" +
+	"\x0fCertificateView\x12\x18\n" +
+	"\apurpose\x18\x01 \x01(\tR\apurpose\x124\n" +
+	"\aexpires\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\aexpires*\xab\x03\n" +
 	"\rLockEventKind\x12\x1f\n" +
 	"\x1bLOCK_EVENT_KIND_UNSPECIFIED\x10\x00\x12\x1b\n" +
 	"\x17LOCK_EVENT_KIND_GRANTED\x10\x01\x12\x1a\n" +
@@ -1879,7 +2190,7 @@ func file_leasehold_v1_admin_proto_rawDescGZIP() []byte {
 }
 
 var file_leasehold_v1_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_leasehold_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_leasehold_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_leasehold_v1_admin_proto_goTypes = []any{
 	(LockEventKind)(0),             // 0: leasehold.v1.LockEventKind
 	(StoreState)(0),                // 1: leasehold.v1.StoreState
@@ -1905,60 +2216,71 @@ var file_leasehold_v1_admin_proto_goTypes = []any{
 	(*CheckTokenResponse)(nil),     // 21: leasehold.v1.CheckTokenResponse
 	(*GetStatusRequest)(nil),       // 22: leasehold.v1.GetStatusRequest
 	(*GetStatusResponse)(nil),      // 23: leasehold.v1.GetStatusResponse
-	nil,                            // 24: leasehold.v1.SessionView.MetadataEntry
-	(*LockView)(nil),               // 25: leasehold.v1.LockView
-	(*durationpb.Duration)(nil),    // 26: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil),  // 27: google.protobuf.Timestamp
-	(*Holder)(nil),                 // 28: leasehold.v1.Holder
-	(*Waiter)(nil),                 // 29: leasehold.v1.Waiter
-	(LostReason)(0),                // 30: leasehold.v1.LostReason
-	(LockMode)(0),                  // 31: leasehold.v1.LockMode
+	(*PermissionView)(nil),         // 24: leasehold.v1.PermissionView
+	(*LimitView)(nil),              // 25: leasehold.v1.LimitView
+	(*CertificateView)(nil),        // 26: leasehold.v1.CertificateView
+	nil,                            // 27: leasehold.v1.SessionView.MetadataEntry
+	(*LockView)(nil),               // 28: leasehold.v1.LockView
+	(*durationpb.Duration)(nil),    // 29: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil),  // 30: google.protobuf.Timestamp
+	(*Holder)(nil),                 // 31: leasehold.v1.Holder
+	(*Waiter)(nil),                 // 32: leasehold.v1.Waiter
+	(LostReason)(0),                // 33: leasehold.v1.LostReason
+	(LockMode)(0),                  // 34: leasehold.v1.LockMode
 }
 var file_leasehold_v1_admin_proto_depIdxs = []int32{
-	25, // 0: leasehold.v1.ListLocksResponse.locks:type_name -> leasehold.v1.LockView
-	25, // 1: leasehold.v1.GetLockResponse.lock:type_name -> leasehold.v1.LockView
+	28, // 0: leasehold.v1.ListLocksResponse.locks:type_name -> leasehold.v1.LockView
+	28, // 1: leasehold.v1.GetLockResponse.lock:type_name -> leasehold.v1.LockView
 	8,  // 2: leasehold.v1.ListSessionsResponse.sessions:type_name -> leasehold.v1.SessionView
-	26, // 3: leasehold.v1.SessionView.ttl:type_name -> google.protobuf.Duration
-	27, // 4: leasehold.v1.SessionView.opened_at:type_name -> google.protobuf.Timestamp
-	26, // 5: leasehold.v1.SessionView.since_heartbeat:type_name -> google.protobuf.Duration
-	24, // 6: leasehold.v1.SessionView.metadata:type_name -> leasehold.v1.SessionView.MetadataEntry
-	25, // 7: leasehold.v1.WatchLocksResponse.lock:type_name -> leasehold.v1.LockView
+	29, // 3: leasehold.v1.SessionView.ttl:type_name -> google.protobuf.Duration
+	30, // 4: leasehold.v1.SessionView.opened_at:type_name -> google.protobuf.Timestamp
+	29, // 5: leasehold.v1.SessionView.since_heartbeat:type_name -> google.protobuf.Duration
+	27, // 6: leasehold.v1.SessionView.metadata:type_name -> leasehold.v1.SessionView.MetadataEntry
+	28, // 7: leasehold.v1.WatchLocksResponse.lock:type_name -> leasehold.v1.LockView
 	11, // 8: leasehold.v1.WatchLocksResponse.ready:type_name -> leasehold.v1.WatchReady
 	13, // 9: leasehold.v1.WatchLocksResponse.event:type_name -> leasehold.v1.LockEvent
 	12, // 10: leasehold.v1.WatchLocksResponse.gap:type_name -> leasehold.v1.WatchGap
 	0,  // 11: leasehold.v1.LockEvent.kind:type_name -> leasehold.v1.LockEventKind
-	27, // 12: leasehold.v1.LockEvent.time:type_name -> google.protobuf.Timestamp
-	28, // 13: leasehold.v1.LockEvent.holder:type_name -> leasehold.v1.Holder
-	29, // 14: leasehold.v1.LockEvent.waiter:type_name -> leasehold.v1.Waiter
-	30, // 15: leasehold.v1.LockEvent.reason:type_name -> leasehold.v1.LostReason
-	31, // 16: leasehold.v1.LockEvent.mode:type_name -> leasehold.v1.LockMode
-	26, // 17: leasehold.v1.LockEvent.closed_for:type_name -> google.protobuf.Duration
-	26, // 18: leasehold.v1.RequestReleaseRequest.within:type_name -> google.protobuf.Duration
-	26, // 19: leasehold.v1.GetStatusResponse.uptime:type_name -> google.protobuf.Duration
+	30, // 12: leasehold.v1.LockEvent.time:type_name -> google.protobuf.Timestamp
+	31, // 13: leasehold.v1.LockEvent.holder:type_name -> leasehold.v1.Holder
+	32, // 14: leasehold.v1.LockEvent.waiter:type_name -> leasehold.v1.Waiter
+	33, // 15: leasehold.v1.LockEvent.reason:type_name -> leasehold.v1.LostReason
+	34, // 16: leasehold.v1.LockEvent.mode:type_name -> leasehold.v1.LockMode
+	29, // 17: leasehold.v1.LockEvent.closed_for:type_name -> google.protobuf.Duration
+	29, // 18: leasehold.v1.RequestReleaseRequest.within:type_name -> google.protobuf.Duration
+	29, // 19: leasehold.v1.GetStatusResponse.uptime:type_name -> google.protobuf.Duration
 	1,  // 20: leasehold.v1.GetStatusResponse.store_state:type_name -> leasehold.v1.StoreState
-	2,  // 21: leasehold.v1.AdminService.ListLocks:input_type -> leasehold.v1.ListLocksRequest
-	4,  // 22: leasehold.v1.AdminService.GetLock:input_type -> leasehold.v1.GetLockRequest
-	6,  // 23: leasehold.v1.AdminService.ListSessions:input_type -> leasehold.v1.ListSessionsRequest
-	9,  // 24: leasehold.v1.AdminService.WatchLocks:input_type -> leasehold.v1.WatchLocksRequest
-	14, // 25: leasehold.v1.AdminService.ForceRelease:input_type -> leasehold.v1.ForceReleaseRequest
-	16, // 26: leasehold.v1.AdminService.RequestRelease:input_type -> leasehold.v1.RequestReleaseRequest
-	18, // 27: leasehold.v1.AdminService.EndSession:input_type -> leasehold.v1.EndSessionRequest
-	20, // 28: leasehold.v1.AdminService.CheckToken:input_type -> leasehold.v1.CheckTokenRequest
-	22, // 29: leasehold.v1.AdminService.GetStatus:input_type -> leasehold.v1.GetStatusRequest
-	3,  // 30: leasehold.v1.AdminService.ListLocks:output_type -> leasehold.v1.ListLocksResponse
-	5,  // 31: leasehold.v1.AdminService.GetLock:output_type -> leasehold.v1.GetLockResponse
-	7,  // 32: leasehold.v1.AdminService.ListSessions:output_type -> leasehold.v1.ListSessionsResponse
-	10, // 33: leasehold.v1.AdminService.WatchLocks:output_type -> leasehold.v1.WatchLocksResponse
-	15, // 34: leasehold.v1.AdminService.ForceRelease:output_type -> leasehold.v1.ForceReleaseResponse
-	17, // 35: leasehold.v1.AdminService.RequestRelease:output_type -> leasehold.v1.RequestReleaseResponse
-	19, // 36: leasehold.v1.AdminService.EndSession:output_type -> leasehold.v1.EndSessionResponse
-	21, // 37: leasehold.v1.AdminService.CheckToken:output_type -> leasehold.v1.CheckTokenResponse
-	23, // 38: leasehold.v1.AdminService.GetStatus:output_type -> leasehold.v1.GetStatusResponse
-	30, // [30:39] is the sub-list for method output_type
-	21, // [21:30] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	30, // 21: leasehold.v1.GetStatusResponse.time:type_name -> google.protobuf.Timestamp
+	24, // 22: leasehold.v1.GetStatusResponse.permissions:type_name -> leasehold.v1.PermissionView
+	29, // 23: leasehold.v1.GetStatusResponse.min_ttl:type_name -> google.protobuf.Duration
+	29, // 24: leasehold.v1.GetStatusResponse.default_ttl:type_name -> google.protobuf.Duration
+	29, // 25: leasehold.v1.GetStatusResponse.max_ttl:type_name -> google.protobuf.Duration
+	25, // 26: leasehold.v1.GetStatusResponse.limits:type_name -> leasehold.v1.LimitView
+	26, // 27: leasehold.v1.GetStatusResponse.certificates:type_name -> leasehold.v1.CertificateView
+	30, // 28: leasehold.v1.CertificateView.expires:type_name -> google.protobuf.Timestamp
+	2,  // 29: leasehold.v1.AdminService.ListLocks:input_type -> leasehold.v1.ListLocksRequest
+	4,  // 30: leasehold.v1.AdminService.GetLock:input_type -> leasehold.v1.GetLockRequest
+	6,  // 31: leasehold.v1.AdminService.ListSessions:input_type -> leasehold.v1.ListSessionsRequest
+	9,  // 32: leasehold.v1.AdminService.WatchLocks:input_type -> leasehold.v1.WatchLocksRequest
+	14, // 33: leasehold.v1.AdminService.ForceRelease:input_type -> leasehold.v1.ForceReleaseRequest
+	16, // 34: leasehold.v1.AdminService.RequestRelease:input_type -> leasehold.v1.RequestReleaseRequest
+	18, // 35: leasehold.v1.AdminService.EndSession:input_type -> leasehold.v1.EndSessionRequest
+	20, // 36: leasehold.v1.AdminService.CheckToken:input_type -> leasehold.v1.CheckTokenRequest
+	22, // 37: leasehold.v1.AdminService.GetStatus:input_type -> leasehold.v1.GetStatusRequest
+	3,  // 38: leasehold.v1.AdminService.ListLocks:output_type -> leasehold.v1.ListLocksResponse
+	5,  // 39: leasehold.v1.AdminService.GetLock:output_type -> leasehold.v1.GetLockResponse
+	7,  // 40: leasehold.v1.AdminService.ListSessions:output_type -> leasehold.v1.ListSessionsResponse
+	10, // 41: leasehold.v1.AdminService.WatchLocks:output_type -> leasehold.v1.WatchLocksResponse
+	15, // 42: leasehold.v1.AdminService.ForceRelease:output_type -> leasehold.v1.ForceReleaseResponse
+	17, // 43: leasehold.v1.AdminService.RequestRelease:output_type -> leasehold.v1.RequestReleaseResponse
+	19, // 44: leasehold.v1.AdminService.EndSession:output_type -> leasehold.v1.EndSessionResponse
+	21, // 45: leasehold.v1.AdminService.CheckToken:output_type -> leasehold.v1.CheckTokenResponse
+	23, // 46: leasehold.v1.AdminService.GetStatus:output_type -> leasehold.v1.GetStatusResponse
+	38, // [38:47] is the sub-list for method output_type
+	29, // [29:38] is the sub-list for method input_type
+	29, // [29:29] is the sub-list for extension type_name
+	29, // [29:29] is the sub-list for extension extendee
+	0,  // [0:29] is the sub-list for field type_name
 }
 
 func init() { file_leasehold_v1_admin_proto_init() }
@@ -1984,7 +2306,7 @@ func file_leasehold_v1_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_leasehold_v1_admin_proto_rawDesc), len(file_leasehold_v1_admin_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   23,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -184,7 +184,7 @@ func (x *AcquireRequest) GetRequestKey() string {
 	return ""
 }
 
-// How an acquire ended.
+// Outcome of an acquire.
 type AcquireResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// GRANTED, BUSY or TIMED_OUT.
@@ -342,7 +342,7 @@ func (x *RenewRequest) GetTtl() *durationpb.Duration {
 	return nil
 }
 
-// Whether a hold was extended.
+// Outcome of a renewal.
 type RenewResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// False if the hold was lost: expired, force-released or deleted. The coordinator never acquires it again.
@@ -452,7 +452,7 @@ func (x *ReleaseRequest) GetOwnerId() []byte {
 	return nil
 }
 
-// Whether a hold was released.
+// Outcome of a release.
 type ReleaseResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// False if there was nothing to release: released before, lost, or never granted. Never releases another's lock.

@@ -23,7 +23,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// How a lock may be held.
+// Mode of a lock.
 type LockMode int32
 
 const (
@@ -80,7 +80,7 @@ func (LockMode) EnumDescriptor() ([]byte, []int) {
 	return file_leasehold_v1_types_proto_rawDescGZIP(), []int{0}
 }
 
-// How an acquire ended. Being busy or timed out is an outcome, not an error.
+// Outcome of an acquire. Being busy or timed out is an outcome, not an error.
 type AcquireOutcome int32
 
 const (
@@ -141,7 +141,7 @@ func (AcquireOutcome) EnumDescriptor() ([]byte, []int) {
 	return file_leasehold_v1_types_proto_rawDescGZIP(), []int{1}
 }
 
-// Why a holder no longer holds a lock that it did not release.
+// Reason for which a holder no longer holds a lock that it did not release.
 type LostReason int32
 
 const (

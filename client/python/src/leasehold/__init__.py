@@ -48,15 +48,18 @@ from .hold import Hold, Holds, LockState, ReleaseRequest
 from .request import LockRequest, LockSpec, Semaphore
 from .session import Session, SessionInfo
 from .views import (
+    CertificateView,
     CoordinatorView,
     EndedSession,
     EventKind,
     Holder,
     Leader,
     LeaderChange,
+    LimitView,
     LockEvent,
     LockMode,
     LockView,
+    PermissionView,
     SessionView,
     Waiter,
 )
@@ -70,6 +73,7 @@ __all__ = [
     "AlreadyCandidate",
     "Busy",
     "CallFailed",
+    "CertificateView",
     "ChangeRefused",
     "Client",
     "ConnectError",
@@ -95,6 +99,7 @@ __all__ = [
     "LeaseholdError",
     "LimitMismatch",
     "LimitReached",
+    "LimitView",
     "LockEvent",
     "LockLost",
     "LockMode",
@@ -106,6 +111,7 @@ __all__ = [
     "LostReason",
     "Observer",
     "PermissionDenied",
+    "PermissionView",
     "Ready",
     "Refused",
     "ReleaseRequest",

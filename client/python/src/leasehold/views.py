@@ -13,15 +13,18 @@ from ._clock import SECOND, from_wire
 from .v1 import admin_pb2, election_pb2, types_pb2
 
 __all__ = [
+    "CertificateView",
     "CoordinatorView",
     "EndedSession",
     "EventKind",
     "Holder",
     "Leader",
     "LeaderChange",
+    "LimitView",
     "LockEvent",
     "LockMode",
     "LockView",
+    "PermissionView",
     "SessionView",
     "Waiter",
 ]
@@ -294,8 +297,44 @@ class SessionView:
 
 
 @dataclass(frozen=True)
+class PermissionView:
+    """Permission of the caller."""
+
+    permission: str
+    """`acquire`, `inspect` or `administer`."""
+    locks: tuple[str, ...]
+    """Prefixes of the names of locks that it is for; the empty one stands for every name."""
+    elections: tuple[str, ...]
+    """Prefixes of the names of elections that it is for; the empty one stands for every name."""
+
+
+@dataclass(frozen=True)
+class LimitView:
+    """Limit of a coordinator."""
+
+    name: str
+    """The setting, such as `max-sessions`; or `open-files`."""
+    used: int
+    """How much of it is in use."""
+    limit: int
+
+
+@dataclass(frozen=True)
+class CertificateView:
+    """Certificate of a coordinator."""
+
+    purpose: str
+    """What it is for: `server` (the gRPC port), `admin` (the admin port) or `store` (to identify itself to Redis)."""
+    expires: datetime | None
+    """When the first certificate of its chain expires."""
+
+
+@dataclass(frozen=True)
 class CoordinatorView:
-    """Status of one coordinator."""
+    """Status of one coordinator.
+
+    Callers that may not inspect every lock do not see its store, its counts, its limits and its certificates.
+    """
 
     coordinator: str
     """Its id."""
@@ -307,10 +346,60 @@ class CoordinatorView:
     """Whether it serves."""
     reason: str
     """Why it does not serve; empty while it does."""
+    store: str
+    """URL of its store, without passwords."""
+    store_up: bool | None
+    """Whether it reaches its store; None where the caller may not see it."""
+    session_count: int | None
+    hold_count: int | None
+    waiter_count: int | None
+    time: datetime | None
+    """Its wall clock when it answered."""
+    draining: bool
+    """Whether it was told to stop, and waits for its clients to leave."""
+    identity: str
+    """The caller's identity, for example `token:ci`; empty where callers need none."""
+    permissions: tuple[PermissionView, ...]
+    """What the caller may do here."""
+    min_ttl: float
+    """The smallest TTL that it grants, in seconds."""
+    default_ttl: float
+    """The TTL of callers that ask for none, in seconds."""
+    max_ttl: float
+    """The largest TTL that it grants, in seconds."""
+    key_prefix: str | None
+    """Prefix of the Redis keys of locks."""
+    min_replicas: int | None
+    """Replicas that must acknowledge a grant."""
+    limits: tuple[LimitView, ...]
+    certificates: tuple[CertificateView, ...]
 
     @classmethod
     def _from(cls, status: admin_pb2.GetStatusResponse) -> CoordinatorView:
-        return cls(status.coordinator, status.version, _seconds(status.uptime), status.serving, status.reason)
+        unseen = status.store_state == admin_pb2.STORE_STATE_UNSPECIFIED
+        return cls(
+            status.coordinator,
+            status.version,
+            _seconds(status.uptime),
+            status.serving,
+            status.reason,
+            status.store,
+            None if unseen else status.store_state == admin_pb2.STORE_STATE_UP,
+            status.session_count if status.HasField("session_count") else None,
+            status.hold_count if status.HasField("hold_count") else None,
+            status.waiter_count if status.HasField("waiter_count") else None,
+            _time(status.time) if status.HasField("time") else None,
+            status.draining,
+            status.identity,
+            tuple(PermissionView(of.permission, tuple(of.locks), tuple(of.elections)) for of in status.permissions),
+            _seconds(status.min_ttl),
+            _seconds(status.default_ttl),
+            _seconds(status.max_ttl),
+            status.key_prefix if status.HasField("key_prefix") else None,
+            status.min_replicas if status.HasField("min_replicas") else None,
+            tuple(LimitView(limit.name, limit.used, limit.limit) for limit in status.limits),
+            tuple(CertificateView(of.purpose, _time(of.expires) if of.HasField("expires") else None) for of in status.certificates),
+        )
 
 
 @dataclass(frozen=True)

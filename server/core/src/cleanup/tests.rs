@@ -7,6 +7,7 @@ use crate::{
 };
 
 const SECOND: Duration = Duration::from_secs(1);
+const RELEASED_AT: StoreTime = StoreTime::from_micros(1);
 
 fn name() -> LockName {
     LockName::parse("a").unwrap()
@@ -14,6 +15,11 @@ fn name() -> LockName {
 
 fn owner(number: u8) -> OwnerId {
     OwnerId::from_bytes([number; 16])
+}
+
+fn forgotten(released_at: Option<StoreTime>) -> Output {
+    let owner = owner(1);
+    Output::Forget { owner, released_at }
 }
 
 fn at(seconds: u32) -> Moment {
@@ -38,7 +44,7 @@ fn released(found: bool, sent_at: Moment) -> Result<Stamped, StoreError> {
             waited: false,
             closed_for: None,
         },
-        at: StoreTime::from_micros(1),
+        at: RELEASED_AT,
         handed: Vec::new(),
         more: false,
     };
@@ -69,7 +75,7 @@ fn a_release_that_found_something_is_over() {
     let id = sent(&mut cleanups, 1);
     assert_eq!((cleanups.poll_output(), cleanups.len()), (None, 1));
     cleanups.on_answer(id, released(true, at(0)), at(0));
-    assert_eq!(cleanups.poll_output(), Some(Output::Forget(owner(1))));
+    assert_eq!(cleanups.poll_output(), Some(forgotten(Some(RELEASED_AT))));
     assert!(cleanups.is_empty() && cleanups.next_timeout().is_none());
 }
 
@@ -92,7 +98,7 @@ fn one_that_may_have_come_before_its_acquire_is_sent_again_until_that_can_not_ar
     }
     let id = sent(&mut cleanups, 1);
     cleanups.on_answer(id, released(false, at(3)), at(3));
-    assert_eq!(cleanups.poll_output(), Some(Output::Forget(owner(1))));
+    assert_eq!(cleanups.poll_output(), Some(forgotten(None)));
     assert!(cleanups.is_empty());
 }
 
@@ -108,7 +114,7 @@ fn one_that_fails_is_tried_until_the_store_has_let_it_expire() {
     }
     let id = sent(&mut cleanups, 1);
     cleanups.on_answer(id, unavailable(), at(60));
-    assert_eq!(cleanups.poll_output(), Some(Output::Forget(owner(1))));
+    assert_eq!(cleanups.poll_output(), Some(forgotten(None)));
     assert!(cleanups.is_empty());
 }
 
@@ -137,7 +143,7 @@ fn what_is_no_lock_is_over_and_a_failure_that_stays_is_told() {
     let ids = [1, 2].map(|number| sent(&mut cleanups, number));
 
     cleanups.on_answer(ids[0], Err(StoreError::WrongType { name: name() }), at(0));
-    assert_eq!(cleanups.poll_output(), Some(Output::Forget(owner(1))));
+    assert_eq!(cleanups.poll_output(), Some(forgotten(None)));
     let reason = "?".to_owned();
     let garbled = StoreError::Garbled { reason };
     cleanups.on_answer(ids[1], Err(garbled.clone()), at(0));
@@ -184,7 +190,7 @@ fn the_death_of_a_client_with_very_many_locks_leaves_room_for_others() {
     let ids: Vec<_> = (0..MAX_IN_FLIGHT).map(|_| sent(&mut cleanups, 1)).collect();
     assert_eq!(cleanups.poll_output(), None);
     cleanups.on_answer(ids[7], released(true, at(0)), at(0));
-    assert_eq!(cleanups.poll_output(), Some(Output::Forget(owner(1))));
+    assert_eq!(cleanups.poll_output(), Some(forgotten(Some(RELEASED_AT))));
     sent(&mut cleanups, 1);
     assert_eq!(cleanups.poll_output(), None);
 }

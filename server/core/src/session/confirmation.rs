@@ -11,7 +11,7 @@ use crate::time::Moment;
 /// Time to read on before a missed deadline counts.
 const GRACE: Duration = Duration::from_millis(250);
 
-/// Whether a deadline was seen to have passed before.
+/// Confirmation, by a second look, that a deadline has passed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct DeadlineConfirmation {
     since: Option<Moment>,

@@ -394,7 +394,7 @@ pub enum Note {
     /// A request goes on on the stream that resumed it.
     Moved(RequestId),
     /// A hold was lost.
-    Lost(LostWhy),
+    Lost(OwnerId, LostWhy),
     /// Something was taken over from another stream.
     Resumed,
     /// A renewal of so many holds was sent.

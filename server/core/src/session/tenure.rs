@@ -459,7 +459,7 @@ impl Tenure {
             let Some(hold) = self.unhold(&owner, effects) else {
                 continue;
             };
-            effects.note(Note::Lost(why));
+            effects.note(Note::Lost(owner, why));
             let name = hold.name().clone();
             locks.push(LostLock { name, owner, why });
             match loss {
@@ -518,7 +518,7 @@ impl Tenure {
             let Some(hold) = self.unhold(&owner, effects) else {
                 continue;
             };
-            effects.note(Note::Lost(why));
+            effects.note(Note::Lost(owner, why));
             let name = hold.name().clone();
             locks.push(LostLock { name, owner, why });
             if stays(&hold) {
@@ -592,8 +592,8 @@ impl Tenure {
         for hold in self.holds.take_all() {
             let Grant { claim, token, .. } = hold.grant;
             let why = LostWhy::Store(Loss::Forced);
-            effects.note(Note::Lost(why));
             let (name, owner) = (claim.name.clone(), claim.owner);
+            effects.note(Note::Lost(owner, why));
             let op = Op::ForceReleaseOne(One::Holder(token));
             effects.store(Purpose::CloseRelease(claim), name.clone(), op);
             locks.push(LostLock { name, owner, why });

@@ -175,7 +175,8 @@ impl FirstMessage {
     ) -> Result<SessionRequest, Refusal> {
         self.rights.look_again()?;
         let bounds = self.coordinator.field_bounds();
-        campaign.open(message, bounds, self.rights.granted())
+        let opened = campaign.open(message, bounds, self.rights.granted());
+        opened.inspect_err(|refusal| self.rights.denied(refusal))
     }
 }
 

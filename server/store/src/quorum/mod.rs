@@ -19,6 +19,7 @@
 //! - `holds`: renewals and resumes; `release`, `look`, `list`: the other operations.
 //! - `ended`: marks of sessions that operators have ended.
 //! - `wake`: messages that masters publish.
+//! - `examine`: asks all masters for what an operator judges them by.
 //! - `board`: whether enough masters have a vote.
 //! - [`bootstrap`](mod@bootstrap): an operator's declaration that all masters start for the first time.
 
@@ -33,6 +34,7 @@ pub mod store;
 mod attempt;
 mod board;
 mod ended;
+pub(crate) mod examine;
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
 mod holds;

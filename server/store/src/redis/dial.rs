@@ -1,6 +1,10 @@
 //! Setup of one connection: TCP, TLS, and the [`handshake`](super::handshake), all within one time-out.
 
-use std::{fmt, io, sync::Arc, time::Duration};
+use std::{
+    fmt, io,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use redis::{
     AsyncConnectionConfig, ProtocolVersion, PushInfo, RedisConnectionInfo, ServerError,
@@ -11,7 +15,7 @@ use tokio::{
     net::{TcpStream, lookup_host},
     time::{Instant, timeout_at},
 };
-use tokio_rustls::TlsConnector;
+use tokio_rustls::{TlsConnector, client::TlsStream};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use super::{
@@ -19,6 +23,7 @@ use super::{
     status::{DownCause, Fault},
     url::{Kind, RedisTarget, Tls},
 };
+use crate::certificates::earliest;
 
 /// Most requests that wait for the connection's writer before their senders wait. Each is a whole batch.
 const PIPELINE_BUFFER: usize = 256;
@@ -64,6 +69,8 @@ pub(super) struct Dialled {
     pub(super) memory_policy: Option<String>,
     /// The server's run, if it was asked and answered.
     pub(super) run: Option<RunId>,
+    /// Time at which the first certificate of the server's chain expires; `None` without TLS.
+    pub(super) certificate_expires: Option<SystemTime>,
     /// Cancelled when its listener had no room for a message.
     pub(super) overflow: CancellationToken,
 }
@@ -86,9 +93,37 @@ pub(super) async fn dial(
         None => dial.open(stream, purpose).await,
         Some(tls) => {
             let stream = dial.within(HANDSHAKE, dial.encrypt(tls, stream)).await?;
-            dial.open(stream, purpose).await
+            let certificate_expires = expires(&stream);
+            let dialled = dial.open(stream, purpose).await?;
+            Ok(Dialled {
+                certificate_expires,
+                ..dialled
+            })
         }
     }
+}
+
+/// Returns when the first certificate of a server's chain expires, by a handshake alone; `None` without TLS.
+pub(super) async fn shown_certificate(
+    target: &RedisTarget,
+    timeout: Duration,
+) -> Result<Option<SystemTime>, Fault> {
+    let Some(tls) = target.tls() else {
+        return Ok(None);
+    };
+    let dial = Dial {
+        target,
+        timeout,
+        deadline: Instant::now() + timeout,
+    };
+    let stream = dial.within("the connection", dial.connect(0)).await?;
+    let stream = dial.within(HANDSHAKE, dial.encrypt(tls, stream)).await?;
+    Ok(expires(&stream))
+}
+
+fn expires(stream: &TlsStream<TcpStream>) -> Option<SystemTime> {
+    let (_, session) = stream.get_ref();
+    earliest(session.peer_certificates()?)
 }
 
 /// One attempt.
@@ -129,11 +164,7 @@ impl Dial<'_> {
         Err(unreachable(&last_error))
     }
 
-    async fn encrypt(
-        &self,
-        tls: &Tls,
-        stream: TcpStream,
-    ) -> Result<impl AsyncRead + AsyncWrite + use<>, Fault> {
+    async fn encrypt(&self, tls: &Tls, stream: TcpStream) -> Result<TlsStream<TcpStream>, Fault> {
         let connector = TlsConnector::from(tls.settings.current());
         let connected = connector.connect(tls.name.clone(), stream).await;
         connected.map_err(|error| {
@@ -193,6 +224,7 @@ impl Dial<'_> {
             driver,
             memory_policy,
             run,
+            certificate_expires: None,
             overflow,
         })
     }

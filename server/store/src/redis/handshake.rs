@@ -216,7 +216,7 @@ pub(crate) fn run_id(reply: &Value) -> Option<String> {
 }
 
 /// Returns one field of `INFO`. Others may have any bytes: those of errors begin with words that clients chose.
-fn info_field(reply: &Value, what: &str) -> Option<String> {
+pub(super) fn info_field(reply: &Value, what: &str) -> Option<String> {
     let info = match reply {
         Value::BulkString(bytes) => String::from_utf8_lossy(bytes),
         Value::SimpleString(text) => text.into(),

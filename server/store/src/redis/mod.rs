@@ -5,6 +5,7 @@
 //! - [`encode`] and [`decode`]: make script calls of commands, and answers of replies (of `fields`). The scripts are in `lua/`.
 //! - [`blocked`]: exchange of blocked waits between coordinators, for the detector of deadlocks.
 //! - [`ended`]: marks of sessions that operators have ended.
+//! - `examine`: asks a server for what an operator judges it by.
 //! - `lanes`: coalesces commands into few calls.
 //! - `acknowledge`: waits for acknowledgements of replicas; `pending` has the answers that wait for that.
 //! - `feed` and `telling`: the feed of changes that scripts publish, and its decoder.
@@ -27,9 +28,10 @@ mod acknowledge;
 mod address;
 mod batch;
 pub(crate) mod call;
-mod cluster;
+pub(crate) mod cluster;
 mod dial;
 pub(crate) mod errors;
+pub(crate) mod examine;
 mod feed;
 pub(crate) mod fields;
 #[cfg(feature = "fuzzing")]
@@ -43,7 +45,7 @@ mod place;
 mod planted;
 mod replies;
 mod reroute;
-mod sentinel;
+pub(crate) mod sentinel;
 pub(crate) mod server_clock;
 mod slot;
 mod telling;

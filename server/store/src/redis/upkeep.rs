@@ -79,6 +79,7 @@ impl Upkeep {
                     memory_policy,
                     run,
                     overflow,
+                    ..
                 }) => {
                     if self.warns_of_eviction {
                         warn_of_eviction(&target, memory_policy, &mut warned_of);

@@ -8,5 +8,8 @@
 
 mod feed;
 mod link;
+#[path = "../../../../tests/src/ports.rs"]
+#[expect(unreachable_pub, reason = "it is a public module of leasehold-tests")]
+mod ports;
 mod server;
 mod votes;

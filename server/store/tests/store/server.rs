@@ -1,7 +1,6 @@
 //! A Redis server for one test, and helpers to wait.
 
 use std::{
-    net::TcpListener,
     process::{Child, Command, Stdio},
     sync::Arc,
     time::{Duration, Instant},
@@ -16,6 +15,8 @@ use redis::{Cmd, Connection, FromRedisValue, Value};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use tokio::{sync::watch, time::timeout};
+
+use crate::ports::free_port;
 
 /// Time that no step here exceeds, on a machine that is busy with other tests too.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
@@ -41,11 +42,7 @@ impl RedisServer {
             .map(|&argument| argument.to_owned())
             .collect();
         let directory = TempDir::new().unwrap();
-        let port = TcpListener::bind("127.0.0.1:0")
-            .unwrap()
-            .local_addr()
-            .unwrap()
-            .port();
+        let port = free_port();
         let (child, admin) = spawn(port, &directory, &arguments);
         Self {
             child,

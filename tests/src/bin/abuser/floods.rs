@@ -15,9 +15,10 @@ use leasehold_proto::v1::{
     admin_service_client::AdminServiceClient, lock_service_client::LockServiceClient,
     session_request::Request, session_response::Response,
 };
+use leasehold_tests::raw::connect_from;
 use tokio::{sync::mpsc, task::JoinSet};
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::Channel;
 
 use crate::{http2, ready, tally::Tally};
 
@@ -247,9 +248,8 @@ async fn flood(
 }
 
 pub(crate) async fn channel(server: SocketAddr) -> Option<Channel> {
-    let endpoint = Endpoint::from_shared(format!("http://{server}")).ok()?;
-    let endpoint = endpoint.local_address(Some(http2::own_address()));
-    endpoint.tcp_nodelay(true).connect().await.ok()
+    let connected = connect_from(Some(http2::own_address()), &format!("http://{server}")).await;
+    connected.ok()
 }
 
 /// Has so much in flight on one session. What it is granted it gives back.

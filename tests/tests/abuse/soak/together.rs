@@ -1,9 +1,11 @@
-//! Every abuse, one after the other, of the same coordinator. `ABUSE=KIND` has but one of them.
+//! Every abuse, one after the other, of the same coordinator. `ABUSE=KIND` has but one of them; with `PROTOCOL=json` they are those
+//! that can be said in JSON.
 
 use std::time::Duration;
 
 use leasehold_tests::{
-    Abuser, Coordinator, Latencies, RedisServer, alone::alone, report, soak, usage::resident,
+    Abuser, Coordinator, Latencies, RedisServer, alone::alone, raw::speaks_json, report, soak,
+    usage::resident,
 };
 
 use super::{
@@ -76,6 +78,11 @@ const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;
 
 impl Abuse {
+    /// Returns whether it makes calls. The others write bytes of HTTP/2 themselves.
+    fn makes_calls(&self) -> bool {
+        self.kind == BLOCKED.kind || self.kind.starts_with("flood-")
+    }
+
     /// Returns the most memory that the coordinator needs according to `docs/limits.md`.
     fn memory(&self) -> u64 {
         64 * MIB
@@ -118,7 +125,7 @@ async fn clients_that_behave_are_not_disturbed() {
     let mut at_most = 0;
     for abuse in ABUSES {
         let kind = abuse.kind;
-        if only.as_ref().is_some_and(|only| only != kind) {
+        if only.as_ref().is_some_and(|only| only != kind) || speaks_json() && !abuse.makes_calls() {
             continue;
         }
         let abuser = Abuser::start(&coordinator.endpoint(), kind).await;

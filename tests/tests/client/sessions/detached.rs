@@ -64,9 +64,11 @@ async fn a_detached_lock_ends_with_its_ttl() {
     let ttl = Duration::from_secs(1);
     let lock = client.detached_lock("a").ttl(ttl).acquire().await.unwrap();
     let granted = Instant::now();
-    let next = client.detached_lock("a").wait(LIMIT).acquire();
+    let next = client.detached_lock("a").ttl(ttl).wait(LIMIT).acquire();
     let next = next.await.unwrap();
     assert!(!lock.is_held() && granted.elapsed() < LIMIT);
+    // Though it waited for as long as its TTL.
+    assert!(next.is_held());
     assert!(next.fencing_token() > lock.fencing_token());
 }
 

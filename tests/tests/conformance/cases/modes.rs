@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leasehold_proto::v1::AcquireOutcome;
 use leasehold_tests::raw::{
-    PROMPT, at_least, each, exclusive, for_at_most, once_more, revised, semaphore, several, shared,
+    at_least, each, exclusive, for_at_most, once_more, revised, semaphore, several, shared,
 };
 
 use crate::site::{LATE, Site};
@@ -17,12 +17,12 @@ pub(crate) async fn shared_and_semaphores(site: &Site) {
     if !site.offers().modes {
         for refused in [shared("modes/refused"), semaphore("modes/refused", 1, 2)] {
             let id = one.ask_for(refused).await;
-            let refusal = one.refusal(id, PROMPT).await;
+            let refusal = one.refusal(id, LATE).await;
             assert_eq!(refusal.reason, NOT_OFFERED, "{refusal:?}");
         }
         let lock = one.take_one(exclusive("modes/refused")).await;
         let id = one.ask_downgrade(&lock).await;
-        let refusal = one.refusal(id, PROMPT).await;
+        let refusal = one.refusal(id, LATE).await;
         assert_eq!(refusal.reason, NOT_OFFERED, "{refusal:?}");
         assert!(one.release(&lock).await);
         one.close().await;
@@ -72,7 +72,7 @@ pub(crate) async fn permits_that_are_left(site: &Site) {
     if !site.offers().modes {
         let mut one = site.session(0).await;
         let id = one.ask_for(at_least(1, semaphore(NAME, 2, 3))).await;
-        let refusal = one.refusal(id, PROMPT).await;
+        let refusal = one.refusal(id, LATE).await;
         assert_eq!(refusal.reason, NOT_OFFERED, "{refusal:?}");
         one.close().await;
         return;
@@ -108,7 +108,7 @@ pub(crate) async fn limits_change_in_use(site: &Site) {
     if !site.offers().modes {
         let mut one = site.session(0).await;
         let id = one.ask_for(revised(1, semaphore(NAME, 1, 2))).await;
-        let refusal = one.refusal(id, PROMPT).await;
+        let refusal = one.refusal(id, LATE).await;
         assert_eq!(refusal.reason, NOT_OFFERED, "{refusal:?}");
         one.close().await;
         return;
@@ -177,7 +177,7 @@ pub(crate) async fn several_names_with_a_mode_each(site: &Site) {
         let held = one.take_one(exclusive(account)).await;
         let asked = each([exclusive(account), shared(config)]);
         let id = other.ask_for(asked).await;
-        let refusal = other.refusal(id, PROMPT).await;
+        let refusal = other.refusal(id, LATE).await;
         assert_eq!(refusal.reason, NOT_OFFERED, "{refusal:?}");
         assert!(one.release(&held).await);
         let both = each([exclusive(config), exclusive(account)]);

@@ -10,7 +10,7 @@ use leasehold_proto::v1::{
 };
 use leasehold_tests::{
     RawCandidate,
-    raw::{PROMPT, exclusive, several, shared, wire},
+    raw::{exclusive, several, shared, wire},
 };
 use tokio::time::timeout;
 use tonic_types::StatusExt;
@@ -296,7 +296,7 @@ pub(crate) async fn watch(site: &Site) {
         message.unwrap().unwrap().unwrap().response.unwrap()
     };
     // The feed of a cluster begins again, a second later, whenever a master is slow to answer.
-    let ready = next(4 * PROMPT).await;
+    let ready = next(LATE).await;
     assert!(matches!(ready, Response::Ready(_)), "{ready:?}");
     let mut session = site.session(0).await;
     for n in 0..6 {
@@ -305,7 +305,7 @@ pub(crate) async fn watch(site: &Site) {
         let lock = session.take_one(exclusive(&name)).await;
         assert!(session.release(&lock).await);
         for kind in [LockEventKind::Granted, LockEventKind::Released] {
-            match next(PROMPT).await {
+            match next(LATE).await {
                 Response::Event(event) => {
                     assert_eq!(event.kind(), kind, "{event:?}");
                     assert_eq!(event.name, name);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold_proto::v1::{AcquireOutcome, session_response::Response};
-use leasehold_tests::raw::{PROMPT, by, exclusive, for_at_most};
+use leasehold_tests::raw::{by, exclusive, for_at_most};
 
 use crate::site::{LATE, Site};
 
@@ -109,7 +109,7 @@ pub(crate) async fn of_deadlocked_actors_move_on(site: &Site) {
     session.take_one(by(2, exclusive("queues/circle/b"))).await;
     let older = session.wait_for(by(1, exclusive("queues/circle/b"))).await;
     let younger = session.wait_for(by(2, exclusive("queues/circle/a"))).await;
-    let refusal = session.refusal(younger, PROMPT * 3).await;
+    let refusal = session.refusal(younger, LATE).await;
     assert_eq!(refusal.reason, "DEADLOCK", "{refusal:?}");
     session.cancel(older).await;
     match session.outcome(older, LATE).await {

@@ -66,7 +66,7 @@ pub(crate) async fn of_what_is_gone(site: &Site) {
 /// The bound of a hold does not begin anew with a resume, whatever the client says, and not with a change of the hold.
 pub(crate) async fn of_a_bounded_hold(site: &Site) {
     let mut old = site.session(0).await;
-    let max_hold = Duration::from_secs(3);
+    let max_hold = Duration::from_secs(6);
     let bounded = held_for_at_most(max_hold, exclusive("resumes/bounded"));
     let lock = old.take_one(bounded).await;
     let granted = Instant::now();

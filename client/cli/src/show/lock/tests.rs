@@ -57,7 +57,7 @@ fn semaphore(holders: Vec<Holder>, permits_taken: u32, limit: u32) -> LockView {
 }
 
 fn assert_shown(lock: &LockView, expected: &[&str]) {
-    let shown = whole(lock, now());
+    let shown = whole(lock, now()).to_string();
     assert_eq!(shown.lines().collect::<Vec<_>>(), expected, "\n{shown}");
 }
 
@@ -202,7 +202,7 @@ fn a_lock_that_nobody_holds_is_free_or_closed_as_its_last_holder_left_it() {
         let mut lock = lock("a", mode, Vec::new());
         (lock.permits_taken, lock.limit) = (permits_taken, Some(5));
         lock.closed_for = seconds(12);
-        let shown = whole(&lock, now());
+        let shown = whole(&lock, now()).to_string();
         assert_eq!(
             shown.lines().nth(1),
             Some(format!("state         {state}").as_str()),

@@ -262,7 +262,7 @@ class GetStatusRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class GetStatusResponse(_message.Message):
-    __slots__ = ("coordinator", "version", "uptime", "serving", "reason", "store", "store_state", "session_count", "hold_count", "waiter_count")
+    __slots__ = ("coordinator", "version", "uptime", "serving", "reason", "store", "store_state", "session_count", "hold_count", "waiter_count", "time", "draining", "identity", "permissions", "min_ttl", "default_ttl", "max_ttl", "key_prefix", "min_replicas", "limits", "certificates")
     COORDINATOR_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     UPTIME_FIELD_NUMBER: _ClassVar[int]
@@ -273,6 +273,17 @@ class GetStatusResponse(_message.Message):
     SESSION_COUNT_FIELD_NUMBER: _ClassVar[int]
     HOLD_COUNT_FIELD_NUMBER: _ClassVar[int]
     WAITER_COUNT_FIELD_NUMBER: _ClassVar[int]
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    DRAINING_FIELD_NUMBER: _ClassVar[int]
+    IDENTITY_FIELD_NUMBER: _ClassVar[int]
+    PERMISSIONS_FIELD_NUMBER: _ClassVar[int]
+    MIN_TTL_FIELD_NUMBER: _ClassVar[int]
+    DEFAULT_TTL_FIELD_NUMBER: _ClassVar[int]
+    MAX_TTL_FIELD_NUMBER: _ClassVar[int]
+    KEY_PREFIX_FIELD_NUMBER: _ClassVar[int]
+    MIN_REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    LIMITS_FIELD_NUMBER: _ClassVar[int]
+    CERTIFICATES_FIELD_NUMBER: _ClassVar[int]
     coordinator: str
     version: str
     uptime: _duration_pb2.Duration
@@ -283,4 +294,43 @@ class GetStatusResponse(_message.Message):
     session_count: int
     hold_count: int
     waiter_count: int
-    def __init__(self, coordinator: _Optional[str] = ..., version: _Optional[str] = ..., uptime: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., serving: bool = ..., reason: _Optional[str] = ..., store: _Optional[str] = ..., store_state: _Optional[_Union[StoreState, str]] = ..., session_count: _Optional[int] = ..., hold_count: _Optional[int] = ..., waiter_count: _Optional[int] = ...) -> None: ...
+    time: _timestamp_pb2.Timestamp
+    draining: bool
+    identity: str
+    permissions: _containers.RepeatedCompositeFieldContainer[PermissionView]
+    min_ttl: _duration_pb2.Duration
+    default_ttl: _duration_pb2.Duration
+    max_ttl: _duration_pb2.Duration
+    key_prefix: str
+    min_replicas: int
+    limits: _containers.RepeatedCompositeFieldContainer[LimitView]
+    certificates: _containers.RepeatedCompositeFieldContainer[CertificateView]
+    def __init__(self, coordinator: _Optional[str] = ..., version: _Optional[str] = ..., uptime: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., serving: bool = ..., reason: _Optional[str] = ..., store: _Optional[str] = ..., store_state: _Optional[_Union[StoreState, str]] = ..., session_count: _Optional[int] = ..., hold_count: _Optional[int] = ..., waiter_count: _Optional[int] = ..., time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., draining: bool = ..., identity: _Optional[str] = ..., permissions: _Optional[_Iterable[_Union[PermissionView, _Mapping]]] = ..., min_ttl: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., default_ttl: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., max_ttl: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., key_prefix: _Optional[str] = ..., min_replicas: _Optional[int] = ..., limits: _Optional[_Iterable[_Union[LimitView, _Mapping]]] = ..., certificates: _Optional[_Iterable[_Union[CertificateView, _Mapping]]] = ...) -> None: ...
+
+class PermissionView(_message.Message):
+    __slots__ = ("permission", "locks", "elections")
+    PERMISSION_FIELD_NUMBER: _ClassVar[int]
+    LOCKS_FIELD_NUMBER: _ClassVar[int]
+    ELECTIONS_FIELD_NUMBER: _ClassVar[int]
+    permission: str
+    locks: _containers.RepeatedScalarFieldContainer[str]
+    elections: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, permission: _Optional[str] = ..., locks: _Optional[_Iterable[str]] = ..., elections: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class LimitView(_message.Message):
+    __slots__ = ("name", "used", "limit")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    USED_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    used: int
+    limit: int
+    def __init__(self, name: _Optional[str] = ..., used: _Optional[int] = ..., limit: _Optional[int] = ...) -> None: ...
+
+class CertificateView(_message.Message):
+    __slots__ = ("purpose", "expires")
+    PURPOSE_FIELD_NUMBER: _ClassVar[int]
+    EXPIRES_FIELD_NUMBER: _ClassVar[int]
+    purpose: str
+    expires: _timestamp_pb2.Timestamp
+    def __init__(self, purpose: _Optional[str] = ..., expires: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...

@@ -38,7 +38,7 @@ async fn lost(client: &mut Client) -> LostReason {
 async fn a_client_hears_of_its_grants_and_losses() {
     let mut scene = Scene::with_locks(Duration::ZERO).await;
     let coordinator = scene.site.coordinator.clone();
-    let released = names::release(&coordinator, &name("b"), owner(1)).await;
+    let released = names::release(&coordinator, &name("b"), owner(1), None).await;
     assert!(released.unwrap());
     assert_eq!(scene.client.granted().await.name, "b");
     let forced = names::force_release(&coordinator, &name("a"), None).await;

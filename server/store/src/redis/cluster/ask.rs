@@ -20,6 +20,13 @@ use super::{
 /// Time-out of one node.
 pub(super) const LIMIT: Duration = Duration::from_millis(500);
 
+/// Answer of a node.
+pub(super) struct Answer {
+    pub(super) view: View,
+    /// The reply to `CLUSTER NODES`.
+    pub(super) nodes: String,
+}
+
 fn questions() -> Vec<Cmd> {
     ["SLOTS", "NODES"]
         .map(|what| {
@@ -38,16 +45,22 @@ pub(super) async fn ask_node(node: &Node) -> Result<View, Fault> {
         Ok(Err(LinkError::Indeterminate { reason })) => {
             return Err(Fault::new(DownCause::TimedOut, reason));
         }
-        Err(_) => return Err(silent(&node.address)),
+        Err(_) => return Err(silent(&node.address, LIMIT)),
     };
-    read(replies.items, &node.address)
+    read(replies.items, &node.address).map(|answer| answer.view)
 }
 
 /// Asks a server, which may be a replica, over a connection of its own.
-pub(super) async fn ask_server(target: &RedisTarget, attempt: usize) -> Result<View, Fault> {
+///
+/// `limit` is for the connection, and as much again for the answer.
+pub(super) async fn ask_server(
+    target: &RedisTarget,
+    limit: Duration,
+    attempt: usize,
+) -> Result<Answer, Fault> {
     let address = target.address();
     let asked = async {
-        let mut dialled = dial(target, &Purpose::Questions, LIMIT, attempt).await?;
+        let mut dialled = dial(target, &Purpose::Questions, limit, attempt).await?;
         let mut pipeline = redis::pipe();
         for question in questions() {
             pipeline.add_command(question);
@@ -62,19 +75,19 @@ pub(super) async fn ask_server(target: &RedisTarget, attempt: usize) -> Result<V
             })?;
         read(replies.into_iter().map(into_result).collect(), address)
     };
-    match timeout(LIMIT + LIMIT, asked).await {
+    match timeout(limit + limit, asked).await {
         Ok(asked) => asked,
-        Err(_) => Err(silent(address)),
+        Err(_) => Err(silent(address, limit)),
     }
 }
 
-fn silent(address: &Address) -> Fault {
-    let millis = LIMIT.as_millis();
+fn silent(address: &Address, limit: Duration) -> Fault {
+    let millis = limit.as_millis();
     let reason = format!("Redis at {address} did not tell of its cluster within {millis} ms");
     Fault::new(DownCause::TimedOut, reason)
 }
 
-pub(super) fn read(replies: Vec<RedisResult<Value>>, asked: &Address) -> Result<View, Fault> {
+pub(super) fn read(replies: Vec<RedisResult<Value>>, asked: &Address) -> Result<Answer, Fault> {
     let mut replies = replies.into_iter();
     let mut next = || match replies.next() {
         Some(Ok(value)) => Ok(value),
@@ -83,7 +96,10 @@ pub(super) fn read(replies: Vec<RedisResult<Value>>, asked: &Address) -> Result<
     };
     let (slots, nodes) = (next()?, next()?);
     let nodes: String = redis::from_redis_value(nodes).map_err(|_| nonsense(asked))?;
-    View::read(slots, &nodes, asked).ok_or_else(|| nonsense(asked))
+    match View::read(slots, &nodes, asked) {
+        Some(view) => Ok(Answer { view, nodes }),
+        None => Err(nonsense(asked)),
+    }
 }
 
 fn refused(error: &redis::RedisError, asked: &Address) -> Fault {

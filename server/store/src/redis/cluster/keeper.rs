@@ -108,9 +108,13 @@ impl Keeper {
                 .filter_map(|replica| router.target(replica)),
         );
         let attempt = self.attempt;
-        let asked = targets
-            .into_iter()
-            .map(|target| async move { ask_server(&target, attempt).await }.boxed());
+        let asked = targets.into_iter().map(|target| {
+            async move {
+                let answer = ask_server(&target, LIMIT, attempt).await;
+                answer.map(|answer| answer.view)
+            }
+            .boxed()
+        });
         let asked: Vec<_> = asked.collect();
         let enough = asked.len() / 2 + 1;
         gather(asked, enough).await

@@ -4,6 +4,7 @@
 //! - `keeper`, `ask`, `view`, `map`: determine that node, and whether the cluster can be used.
 //! - `node`: one master.
 //! - `wakes`: the wake-ups of one master.
+//! - `examine`: asks all masters for what an operator judges them by.
 //! - `feed`: the feed of changes from all masters; `list`: pages of names.
 //!
 //! A redirected command may be overtaken by others of the same lock that were not redirected: those name fewer keys, and can be
@@ -12,6 +13,7 @@
 //! keeps its first deadline.
 
 mod ask;
+pub(crate) mod examine;
 pub(super) mod feed;
 pub(super) mod keeper;
 pub(super) mod list;

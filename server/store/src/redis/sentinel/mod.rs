@@ -1,13 +1,17 @@
 //! Discovery of the master through sentinels.
 //!
 //! - `asking`: asks one sentinel, again and again.
+//! - `question`: the question, and how its answer is read.
 //! - `choice`: chooses the answer to believe.
+//! - `examine`: asks all sentinels once, and then the master, for what an operator judges them by.
 //!
 //! One task owns the answer. It asks each sentinel over a connection of its own, so that one that hangs delays no other. One
 //! answer is enough to go on; while none comes, the last known master counts.
 
 mod asking;
 mod choice;
+pub(crate) mod examine;
+mod question;
 
 use std::{sync::Arc, time::Duration};
 
@@ -22,6 +26,7 @@ use tracing::{info, warn};
 use self::{
     asking::Asking,
     choice::{Report, choose},
+    question::Question,
 };
 use super::{
     place::{Place, Whereabouts},
@@ -52,8 +57,10 @@ pub(super) fn follow(url: SentinelUrl) -> Place {
         boards.push(Board::new(sentinel.label(), 1, &still_asking));
         let asking = Asking {
             index,
-            sentinel: sentinel.clone(),
-            master: Arc::clone(&url.master),
+            question: Question {
+                sentinel: sentinel.clone(),
+                master: Arc::clone(&url.master),
+            },
             answers: answers.clone(),
             doubt: Arc::clone(&doubt),
         };

@@ -21,8 +21,7 @@ mod sentinel;
 mod target;
 mod tls;
 
-use access::Access;
-pub(super) use access::{Kind, Tls};
+pub(super) use access::{Access, Kind, Tls};
 pub use cluster::ClusterUrl;
 pub use error::StoreUrlError;
 pub(crate) use list::kind_of;

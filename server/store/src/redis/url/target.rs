@@ -126,7 +126,7 @@ impl RedisTarget {
     }
 
     /// Returns its name in messages: "Redis at host:port" or "the sentinel at host:port".
-    pub(in crate::redis) fn label(&self) -> String {
+    pub(crate) fn label(&self) -> String {
         let what = match self.kind() {
             Kind::Server | Kind::Node => "Redis",
             Kind::Sentinel => "the sentinel",

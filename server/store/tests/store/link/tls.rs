@@ -24,7 +24,10 @@ use tokio::{
     time::timeout,
 };
 
-use crate::server::{PATIENCE, RedisServer, run, until_down, until_down_for, until_up};
+use crate::{
+    ports::free_port,
+    server::{PATIENCE, RedisServer, run, until_down, until_down_for, until_up},
+};
 
 /// An authority, and a certificate of it for 127.0.0.1 only.
 struct Certificates {
@@ -76,11 +79,7 @@ impl TlsServer {
     /// Starts a server that asks its clients for certificates, or does not.
     fn start_asking(asking: &str) -> Self {
         let certificates = Certificates::new();
-        let port = std::net::TcpListener::bind("127.0.0.1:0")
-            .unwrap()
-            .local_addr()
-            .unwrap()
-            .port();
+        let port = free_port();
         let path = |name: &str| certificates.path(name).to_str().unwrap().to_owned();
         let server = RedisServer::start_with(&[
             "--tls-port",
@@ -107,11 +106,7 @@ impl TlsServer {
 
     /// Returns a sentinel that knows this server as the master `m`, over TLS, and whose port speaks TLS alone.
     fn sentinel(&self) -> (ChildGuard, u16) {
-        let port = std::net::TcpListener::bind("127.0.0.1:0")
-            .unwrap()
-            .local_addr()
-            .unwrap()
-            .port();
+        let port = free_port();
         let file = self.certificates.path("sentinel.conf");
         let configuration = format!("sentinel monitor m 127.0.0.1 {} 1\n", self.port);
         std::fs::write(&file, configuration).unwrap();

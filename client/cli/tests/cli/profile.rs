@@ -1,0 +1,90 @@
+//! Profiles: endpoint and token from the user's file.
+
+use std::{fs, os::unix::fs::PermissionsExt, path::Path, process::Command};
+
+use leasehold_tests::Coordinator;
+
+use super::{stderr, stdout};
+
+fn write(path: &Path, text: &str) {
+    fs::write(path, text).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_profile_has_the_endpoint_and_the_token() {
+    let folder = tempfile::tempdir().unwrap();
+    let drawn = Command::new("sh")
+        .args(["-c", "printf secret-of-tests | sha256sum | cut -d' ' -f1"])
+        .output()
+        .unwrap();
+    let tokens = folder.path().join("tokens");
+    write(&tokens, &format!("ci sha256:{}", stdout(&drawn)));
+    let server = folder.path().join("server.toml");
+    write(
+        &server,
+        "[[permission]]\nidentities = [\"token:ci\"]\nlocks = [\"\"]\nallow = [\"inspect\"]\n",
+    );
+    let flags = [
+        "--token-file",
+        tokens.to_str().unwrap(),
+        "--config",
+        server.to_str().unwrap(),
+    ];
+    let coordinator = Coordinator::in_process_with(flags);
+    let endpoint = coordinator.endpoint();
+    let file = folder.path().join("config.toml");
+    write(&folder.path().join("ci.token"), "secret-of-tests");
+    write(
+        &file,
+        &format!(
+            "[profile.file]\nendpoint = \"{endpoint}\"\ntoken-file = \"ci.token\"\n\
+             [profile.command]\nendpoint = \"{endpoint}\"\n\
+             token-command = [\"sh\", \"-c\", \"echo secret-of-tests\"]\n\
+             [profile.bare]\nendpoint = \"{endpoint}\"\n"
+        ),
+    );
+    let run = |args: &[&str], variables: &[(&str, &str)]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_leasehold"));
+        command
+            .args(args)
+            .env("LEASEHOLD_PROFILES", &file)
+            .envs(variables.iter().copied());
+        command.output().unwrap()
+    };
+    for args in [
+        &["--profile", "file", "ls"][..],
+        &["ls", "--profile", "command"],
+    ] {
+        // A profile replaces what the environment says of the connection.
+        let listed = run(args, &[("LEASEHOLD_ENDPOINT", "http://127.0.0.1:1")]);
+        assert_eq!(stdout(&listed), "no locks\n", "{}", stderr(&listed));
+    }
+    let listed = run(&["ls"], &[("LEASEHOLD_PROFILE", "file")]);
+    assert_eq!(stdout(&listed), "no locks\n", "{}", stderr(&listed));
+    // An option replaces the profile's.
+    let elsewhere = run(
+        &[
+            "--profile",
+            "file",
+            "ls",
+            "--endpoint",
+            "http://127.0.0.1:1",
+        ],
+        &[],
+    );
+    assert_eq!(elsewhere.status.code(), Some(69));
+    // The environment's token does not go to a profile's endpoint.
+    let bare = run(
+        &["--profile", "bare", "ls"],
+        &[("LEASEHOLD_TOKEN", "secret-of-tests")],
+    );
+    assert_eq!(bare.status.code(), Some(77), "{}", stdout(&bare));
+    let unknown = run(&["--profile", "prod", "ls"], &[]);
+    assert_eq!(unknown.status.code(), Some(64));
+    let told = stderr(&unknown);
+    assert!(
+        told.contains("has no profile \"prod\"; it has bare, command, file"),
+        "{told}"
+    );
+}

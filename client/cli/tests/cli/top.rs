@@ -1,0 +1,246 @@
+//! `top` at a real pseudo-terminal, with a real coordinator on a real Redis.
+
+use std::process::{Command, Stdio};
+
+use leasehold_client::{AcquireError, Client, LockGuard, LostReason};
+use leasehold_tests::{Coordinator, RedisServer, Terminal};
+
+use super::{heed_signals, output, stderr, until_waiters};
+
+const SIZES: [(u16, u16); 2] = [(80, 24), (200, 60)];
+
+struct Site {
+    coordinator: Coordinator,
+    _redis: RedisServer,
+}
+
+impl Site {
+    fn start() -> Self {
+        let redis = RedisServer::start();
+        Self {
+            coordinator: Coordinator::in_process_with(["--store", &redis.url()]),
+            _redis: redis,
+        }
+    }
+
+    async fn client(&self, name: &str) -> Client {
+        let builder = Client::builder().client_name(name);
+        builder.connect(self.coordinator.endpoint()).await.unwrap()
+    }
+
+    fn top(&self, (columns, rows): (u16, u16), args: &[&str]) -> Terminal {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_leasehold"));
+        command
+            .arg("top")
+            .args(args)
+            .env("LEASEHOLD_ENDPOINT", self.coordinator.endpoint())
+            .env_remove("NO_COLOR");
+        heed_signals(&mut command);
+        Terminal::open(columns, rows, command)
+    }
+}
+
+/// Acquires so many locks: `many/0` and so on.
+async fn many(client: &Client, count: usize) -> Vec<LockGuard> {
+    let mut guards = Vec::new();
+    for chunk in (0..count).collect::<Vec<_>>().chunks(500) {
+        let locks = chunk
+            .iter()
+            .map(|number| client.lock(format!("many/{number}")));
+        let tasks: Vec<_> = locks.map(|lock| tokio::spawn(lock.into_future())).collect();
+        for task in tasks {
+            guards.push(task.await.unwrap().unwrap());
+        }
+    }
+    guards
+}
+
+/// Returns the lines of a screen, without what is blank at their ends.
+fn lines(terminal: &Terminal) -> Vec<String> {
+    let contents = terminal.screen().contents();
+    contents
+        .lines()
+        .map(|line| line.trim_end().to_owned())
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ten_thousand_locks_are_shown_the_hottest_first_and_found() {
+    let site = Site::start();
+    let client = site.client("worker").await;
+    let _guards = many(&client, 10_000).await;
+    let other = site.client("other").await;
+    let waiting = tokio::spawn(other.lock("many/4711").into_future());
+    until_waiters(&client, "many/4711", 1).await;
+    for size in SIZES {
+        let mut top = site.top(size, &[]);
+        let settings = top.settings();
+        top.until_shown("10000 held, 1 waiting");
+        top.until_shown("serving, store up");
+        let shown = lines(&top);
+        let first = shown.iter().find(|line| line.starts_with("many/")).unwrap();
+        let cells: Vec<&str> = first.split_whitespace().collect();
+        assert_eq!(
+            cells[..3],
+            ["many/4711", "exclusive", "worker"],
+            "{shown:#?}"
+        );
+        assert_eq!(cells[cells.len() - 2], "1", "{shown:#?}");
+        assert!(shown.len() <= usize::from(size.1), "{shown:#?}");
+        top.press("s");
+        top.until_shown("sorted by rate");
+        top.press("/many/999");
+        top.until_shown("many/9999 ");
+        assert!(!lines(&top).iter().any(|line| line.starts_with("many/4711")));
+        top.press("\rq");
+        assert_eq!(top.until_ended().code(), Some(0));
+        assert!(!top.screen().alternate_screen() && !top.screen().hide_cursor());
+        assert_eq!(top.settings(), settings);
+    }
+    waiting.abort();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_locks_it_says_so_and_shows_those_that_come() {
+    let site = Site::start();
+    for size in SIZES {
+        let mut top = site.top(size, &[]);
+        top.until_shown("No locks are held.");
+        top.until_shown("0 held, 0 waiting");
+        let client = site.client("worker").await;
+        let guard = client.lock("orders/1").await.unwrap();
+        top.until_shown("1 held, 0 waiting");
+        top.until_shown("granted");
+        guard.release().await.unwrap();
+        top.until_shown("released");
+        top.until_shown("0 held, 0 waiting");
+        top.press("q");
+        assert_eq!(top.until_ended().code(), Some(0));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hold_and_a_wait_are_ended_after_a_question_that_names_the_client() {
+    let site = Site::start();
+    let holder = site.client("cron on host 7").await;
+    let guard = holder.lock("orders/1").await.unwrap();
+    let (next, last) = (site.client("next").await, site.client("last").await);
+    let next_waits = tokio::spawn(next.lock("orders/1").into_future());
+    until_waiters(&holder, "orders/1", 1).await;
+    let last_waits = tokio::spawn(last.lock("orders/1").into_future());
+    until_waiters(&holder, "orders/1", 2).await;
+
+    let mut top = site.top(SIZES[0], &["orders/"]);
+    top.until_shown("1 held, 2 waiting");
+    top.press("\r");
+    top.until_shown("Lock orders/1: exclusive, 1 holding, 2 waiting");
+    // No is a no.
+    top.press("x");
+    top.until_shown("Take orders/1 from cron on host 7?");
+    top.press("n");
+    top.until("question", |screen| !screen.contents().contains("y: yes"));
+    assert!(guard.is_held());
+    // The last waiter.
+    top.press("\u{1b}[F");
+    top.press("x");
+    top.until_shown("End the wait of last for orders/1?");
+    top.press("y");
+    top.until_shown("the wait of last for orders/1 was ended");
+    let error = last_waits.await.unwrap().unwrap_err();
+    assert!(
+        matches!(error, AcquireError::ForceReleased { .. }),
+        "{error}"
+    );
+    // The holder.
+    top.press("\u{1b}[H");
+    top.press("x");
+    top.until_shown("Take orders/1 from cron on host 7?");
+    top.press("y");
+    top.until_shown("orders/1 was taken from cron on host 7");
+    assert_eq!(guard.lost().await, LostReason::Forced);
+    let _granted = next_waits.await.unwrap().unwrap();
+    top.until_shown("1 holding, 0 waiting");
+    top.press("\u{1b}");
+    top.until_shown("1 held, 0 waiting");
+    top.press("\u{3}");
+    assert_eq!(top.until_ended().code(), Some(130));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn signals_end_it_and_the_terminal_is_as_before() {
+    use rustix::process::Signal;
+
+    let site = Site::start();
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129)] {
+        let mut top = site.top(SIZES[0], &[]);
+        let settings = top.settings();
+        top.until_shown("No locks are held.");
+        assert!(top.screen().alternate_screen() && top.screen().hide_cursor());
+        assert_ne!(top.settings(), settings);
+        top.signal(signal);
+        assert_eq!(top.until_ended().code(), Some(code));
+        assert!(!top.screen().alternate_screen() && !top.screen().hide_cursor());
+        assert_eq!(top.settings(), settings);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn colours_are_off_if_the_user_wants_none() {
+    let site = Site::start();
+    for (value, coloured) in [("", true), ("1", false)] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_leasehold"));
+        command
+            .arg("top")
+            .env("LEASEHOLD_ENDPOINT", site.coordinator.endpoint())
+            .env("NO_COLOR", value);
+        let mut top = Terminal::open(80, 24, command);
+        top.until_shown("serving, store up");
+        let head = top.screen().cell(0, 0).unwrap();
+        assert!(head.bold());
+        assert_eq!(
+            head.fgcolor() != vt100::Color::Default,
+            coloured,
+            "{value:?}"
+        );
+        top.press("q");
+        top.until_ended();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_coordinator_that_goes_away_is_told_without_an_end() {
+    let site = Site::start();
+    let mut top = site.top(SIZES[0], &[]);
+    top.until_shown("serving, store up");
+    let Site {
+        coordinator,
+        _redis,
+    } = site;
+    drop(coordinator);
+    top.until_shown("Not up to date: ");
+    top.until_shown("no answer: ");
+    top.press("q");
+    assert_eq!(top.until_ended().code(), Some(0));
+}
+
+#[test]
+fn without_a_terminal_or_a_coordinator_it_says_what_to_do() {
+    let refused = output("http://127.0.0.1:1", &["top"]);
+    assert_eq!(refused.status.code(), Some(64));
+    assert!(
+        stderr(&refused).contains("use `leasehold watch`"),
+        "{}",
+        stderr(&refused)
+    );
+    let refused = output("http://127.0.0.1:1", &["top", "--json"]);
+    assert_eq!(refused.status.code(), Some(64));
+
+    let mut command = Command::new(env!("CARGO_BIN_EXE_leasehold"));
+    command
+        .args(["--endpoint", "http://127.0.0.1:1", "top"])
+        .stdin(Stdio::null());
+    let mut top = Terminal::open(80, 24, command);
+    assert_eq!(top.until_ended().code(), Some(69));
+    let shown = top.screen().contents();
+    assert!(shown.contains("failed to watch the locks"), "{shown}");
+}
