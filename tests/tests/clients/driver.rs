@@ -23,7 +23,7 @@ use tokio::{sync::Notify, time::timeout};
 use crate::mutant::{Lines, Way};
 
 /// Longest time for what should come at once, on a busy machine.
-pub(crate) const PROMPT: Duration = Duration::from_secs(10);
+pub(crate) const PROMPT: Duration = Duration::from_secs(20);
 /// Pause between two questions for a state.
 const LOOK: Duration = Duration::from_millis(10);
 

@@ -102,7 +102,7 @@ pub(super) async fn fork(world: World) -> anyhow::Result<()> {
     let site = Site::start(1).await;
     let driver = world.driver().await?;
     driver
-        .connect("c1", &site.endpoints(), json!({ "ttl_ms": 2000 }))
+        .connect("c1", &site.endpoints(), json!({ "ttl_ms": 4000 }))
         .await?;
     driver.hold("h1", "c1", "a").await?;
     let child = driver.run("fork", json!({ "h": "h1" })).await?;
@@ -110,7 +110,7 @@ pub(super) async fn fork(world: World) -> anyhow::Result<()> {
         child["state"] != "held",
         "the child of a fork holds the lock: {child}"
     );
-    let limit = Duration::from_millis(2500);
+    let limit = Duration::from_millis(4500);
     let (last, _) = driver.watch("h1", limit, |state| !state.is_held()).await?;
     ensure!(last.is_held(), "a fork ended the parent's hold: {last:?}");
     let mut rival = RawSession::open(&site.endpoint(0), Duration::from_secs(10)).await;

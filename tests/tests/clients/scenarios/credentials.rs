@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use crate::{
-    driver::{Driver, PROMPT, State, now},
+    driver::{Driver, PROMPT, State, nanos, now},
     mutant::Lines,
     site::blocking,
     world::World,
@@ -57,7 +57,7 @@ async fn token(world: &World) -> anyhow::Result<()> {
         .admin(coordinator.endpoint())?;
 
     let driver = world.driver().await?;
-    let settings = json!({ "ttl_ms": 10_000, "token_file": file("token") });
+    let settings = json!({ "ttl_ms": 20_000, "token_file": file("token") });
     driver
         .connect("c1", &[coordinator.endpoint()], settings)
         .await?;
@@ -70,7 +70,7 @@ async fn token(world: &World) -> anyhow::Result<()> {
     let refused = Client::builder()
         .bearer_token(old)
         .admin(coordinator.endpoint())?;
-    let end = now() + 8_000_000_000;
+    let end = now() + nanos(PROMPT);
     while refused.get_lock("a").await.is_ok() {
         ensure!(now() < end, "the old token counts on");
         sleep(Duration::from_millis(50)).await;
@@ -92,7 +92,7 @@ async fn certificate(world: &World) -> anyhow::Result<()> {
     let tls = json!({ "ca": ca, "cert": shown.cert, "key": shown.key });
 
     let driver = world.driver().await?;
-    let settings = json!({ "ttl_ms": 10_000, "tls": tls });
+    let settings = json!({ "ttl_ms": 20_000, "tls": tls });
     driver
         .connect("c1", &[coordinator.endpoint()], settings)
         .await?;
@@ -103,7 +103,7 @@ async fn certificate(world: &World) -> anyhow::Result<()> {
     shown.replace_with(
         &clients
             .client("client")
-            .expires_in(Duration::from_secs(9))
+            .expires_in(Duration::from_secs(12))
             .issue(),
     );
     moved(&driver, &admin, &first).await?;
@@ -112,7 +112,7 @@ async fn certificate(world: &World) -> anyhow::Result<()> {
     served.replace_with(&others.server().issue());
     replace(&ca, &fs::read_to_string(others.ca())?);
     let (last, _) = driver
-        .watch("h1", Duration::from_secs(15), |state| !state.is_held())
+        .watch("h1", Duration::from_secs(30), |state| !state.is_held())
         .await?;
     ensure!(
         last.state == "suspended",
@@ -140,7 +140,7 @@ async fn holder(admin: &Admin) -> anyhow::Result<String> {
 
 /// Waits until another session than the first one has the hold, which is held throughout.
 async fn moved(driver: &Driver, admin: &Admin, first: &str) -> anyhow::Result<()> {
-    let end = now() + 10_000_000_000;
+    let end = now() + nanos(PROMPT);
     loop {
         still_held(driver, Duration::ZERO).await?;
         if holder(admin).await? != first {

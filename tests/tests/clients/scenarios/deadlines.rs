@@ -27,16 +27,16 @@ pub(super) async fn only_lengthen(world: World) -> anyhow::Result<()> {
     let held = driver.ask("acquire", json!({ "as": "h1", "on": "c1", "names": ["a"] }));
     let (id, acquire) = stream.acquire().await?;
     let locks = crate::scripted::locks(&[acquire.name], 1);
-    stream.grant(id, locks, millis(1500), 0);
+    stream.grant(id, locks, millis(4000), 0);
     driver.served(held, PROMPT).await?;
 
     let (sequence, at) = stream.beats(6).await?;
-    stream.ack(sequence, millis(2500));
+    stream.ack(sequence, millis(5000));
     let (newer, _) = stream.beats(sequence + 2).await?;
     stream.ack(2, millis(20));
     stream.ack(newer, millis(20));
     let (last, held) = driver.watch("h1", PROMPT, State::is_lost).await?;
-    let end = at + nanos(millis(2500));
+    let end = at + nanos(millis(5000));
     ensure!(last.is_lost(), "not lost: {last:?}");
     ensure!(
         held <= end,
@@ -70,12 +70,12 @@ pub(super) async fn slow_acks(world: World) -> anyhow::Result<()> {
     stream.grant(
         id,
         crate::scripted::locks(&[acquire.name], 1),
-        millis(1500),
+        millis(4000),
         0,
     );
     driver.served(held, PROMPT).await?;
     let (_, held) = driver.watch("h1", PROMPT, State::is_lost).await?;
-    let end = opened_at + nanos(millis(1500));
+    let end = opened_at + nanos(millis(4000));
     ensure!(
         held <= end,
         "held {} ms after the grant's deadline",
@@ -88,12 +88,12 @@ pub(super) async fn slow_acks(world: World) -> anyhow::Result<()> {
     stream.grant(
         id,
         crate::scripted::locks(&[acquire.name], 2),
-        millis(1500),
+        millis(4000),
         newest,
     );
     driver.served(held, PROMPT).await?;
     let mut acked = newest;
-    let stop = now() + nanos(millis(2500));
+    let stop = now() + nanos(millis(5000));
     while now() < stop {
         let state = driver.state("h2").await?;
         ensure!(
@@ -102,13 +102,13 @@ pub(super) async fn slow_acks(world: World) -> anyhow::Result<()> {
         );
         let heard = stream.heartbeat_before(now() - nanos(millis(600)));
         if let Some((sequence, at)) = heard.filter(|(sequence, _)| *sequence > acked) {
-            stream.ack(sequence, millis(1500));
+            stream.ack(sequence, millis(4000));
             (acked, acked_at) = (sequence, at);
         }
         sleep(millis(20)).await;
     }
     let (last, held) = driver.watch("h2", PROMPT, State::is_lost).await?;
-    let end = acked_at + nanos(millis(1500));
+    let end = acked_at + nanos(millis(4000));
     ensure!(
         held <= end,
         "held {} ms after its deadline",

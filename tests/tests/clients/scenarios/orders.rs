@@ -246,7 +246,7 @@ pub(super) fn knows_all_reasons() -> Wire {
 
 /// A client reads on, whatever comes and however much.
 pub(super) async fn flood(world: World) -> anyhow::Result<()> {
-    let valid = Duration::from_secs(6);
+    let valid = Duration::from_secs(10);
     let (driver, _scripted, mut stream) = begin(&world, LONG, json!({})).await?;
     let ask = json!({ "as": "h1", "on": "c1", "names": ["a"] });
     let held = hold_for(&driver, &mut stream, ask, 1, valid).await?;
@@ -260,7 +260,7 @@ pub(super) async fn flood(world: World) -> anyhow::Result<()> {
         stream.ack(0, valid);
     }
     let last = stream.heartbeat().0;
-    let end = now() + 8_000_000_000;
+    let end = now() + 12_000_000_000;
     while now() < end {
         let state = driver.state("h1").await?;
         ensure!(state.is_held(), "lost in a flood: {state:?}");

@@ -7,7 +7,7 @@ use serde_json::json;
 use tokio::time::sleep;
 
 use crate::{
-    driver::{Driver, PROMPT, now, token},
+    driver::{Driver, PROMPT, nanos, now, token},
     mutant::{Lines, Way},
     site::Site,
     world::World,
@@ -147,11 +147,11 @@ pub(super) fn takes_zero_for_one() -> Lines {
 pub(super) async fn drain(world: World) -> anyhow::Result<()> {
     let mut site = Site::start_with(2, &["--drain-timeout", "2s"]).await;
     let driver = world.driver().await?;
-    let settings = json!({ "ttl_ms": 10_000, "client_name": "moves" });
+    let settings = json!({ "ttl_ms": 40_000, "client_name": "moves" });
     driver.connect("c1", &site.endpoints(), settings).await?;
     let held = driver.hold("h1", "c1", "a").await?;
     let first = site.place_of("moves").await?;
-    let settings = json!({ "ttl_ms": 10_000, "client_name": "stays" });
+    let settings = json!({ "ttl_ms": 40_000, "client_name": "stays" });
     driver
         .connect("c2", &[site.endpoint(first)], settings)
         .await?;
@@ -164,7 +164,7 @@ pub(super) async fn drain(world: World) -> anyhow::Result<()> {
         view == Some(held),
         "the hold that moved has another token: {view:?}"
     );
-    let end = now() + 10_000_000_000;
+    let end = now() + nanos(PROMPT);
     while site.coordinators[first].child().try_wait().is_none() {
         held_both(&driver).await?;
         ensure!(now() < end, "the coordinator does not end");
@@ -186,7 +186,7 @@ async fn until_moved(
     place: usize,
     client_name: &str,
 ) -> anyhow::Result<Option<i64>> {
-    let end = now() + 8_000_000_000;
+    let end = now() + nanos(PROMPT);
     let lock = if client_name == "moves" { "a" } else { "b" };
     loop {
         held_both(driver).await?;
