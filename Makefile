@@ -182,7 +182,9 @@ demo-scheduler: setup ## Run jobs at each tick by an elected leader, while leade
 
 lint: fmt clippy vet lint-python lint-node doc buf deny ## Check formatting, lints, documentation, protobuf files and dependencies
 
+# Each crate is published with the licences.
 fmt:
+	@for copy in $(wildcard */LICENSE-* */*/LICENSE-*); do cmp "$$copy" "$${copy##*/}" || exit 1; done
 	@tests/words
 	@tests/circles
 	@tests/go fmt
@@ -217,7 +219,7 @@ proto-go: $(BUF) ## Generate the Go client's code from the protobuf files
 proto-node: $(BUF) ## Generate the Node client's code from the protobuf files
 	client/node/generate
 
-openapi: ## Write docs/openapi.json anew from the protobuf files
+openapi: ## Write server/openapi.json anew from the protobuf files
 	LEASEHOLD_WRITE_OPENAPI=1 $(CARGO) test --workspace --test connect the_document_is_that_of_the_proto_files
 
 ops: setup ## Check what operators are given: metrics, alerts, dashboard, runbooks, Helm chart, packages (as root: installs and removes them)

@@ -1,4 +1,4 @@
-//! OpenAPI description: generated from the proto files, committed as `docs/openapi.json`, served by the admin port, and true of a real
+//! OpenAPI description: generated from the proto files, committed as `server/openapi.json`, served by the admin port, and true of a real
 //! coordinator.
 
 mod answers;
@@ -10,7 +10,7 @@ use leasehold_tests::Coordinator;
 
 use super::http::{Http, Version};
 
-const COMMITTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/openapi.json");
+const COMMITTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../server/openapi.json");
 
 /// Compares the committed document with the one that the proto files yield; `LEASEHOLD_WRITE_OPENAPI=1` writes it.
 #[test]
@@ -27,7 +27,7 @@ fn the_document_is_that_of_the_proto_files() {
         .find(|(committed, generated)| committed != generated);
     assert!(
         committed == generated,
-        "docs/openapi.json is not what the proto files yield; `make openapi` writes it anew. The first difference: {differs:?}"
+        "server/openapi.json is not what the proto files yield; `make openapi` writes it anew. The first difference: {differs:?}"
     );
 }
 
