@@ -54,13 +54,19 @@ function update() {
   view.update?.();
 }
 
+/** Returns why the page is not live: of the stream and of the first coordinator in trouble, whichever was answered. */
+function obstacle() {
+  if (live.api) {
+    return null;
+  }
+  return live.error ?? coordinators.list.find(({ error }) => error)?.error ?? null;
+}
+
 function showState() {
-  const { api, error } = live;
-  const first = coordinators.list.find(({ error }) => error)?.error;
-  const why = error ?? (api ? null : first);
-  say(state, api ? "live" : why ? "not live" : "connecting");
+  const why = obstacle();
+  say(state, live.api ? "live" : why ? "not live" : "connecting");
   state.dataset.state = state.textContent;
-  say(trouble, why && !api ? explained(why) : "");
+  say(trouble, why ? explained(why) : "");
   trouble.hidden = trouble.textContent === "";
   if (why?.code === "unauthenticated" && !isAsked) {
     isAsked = true;
@@ -85,7 +91,7 @@ function explained(error) {
 }
 
 function ask() {
-  const why = live.error?.code === "unauthenticated" ? "The coordinator answers callers with a token only." : "";
+  const why = obstacle()?.code === "unauthenticated" ? "The coordinator answers callers with a token only." : "";
   askForAccess(why, () => live.start(watchedPrefix()));
 }
 
