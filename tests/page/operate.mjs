@@ -3,6 +3,9 @@
 import { entry, live, open, row } from "./browser.mjs";
 import { check, until } from "./site.mjs";
 
+/** What the page says when it asks for a token by itself. */
+const ASKED = "The coordinator answers callers with a token only.";
+
 const dialog = (page) => page.getByRole("dialog");
 
 export async function forceRelease({ browser, site, api }) {
@@ -93,7 +96,7 @@ export async function obeyPermissions({ browser, site, api }) {
       await dialog(page).getByRole("button", { name: "Use" }).click();
     };
     // It asks by itself.
-    await dialog(page).getByText("The coordinator answers callers with a token only.").waitFor();
+    await dialog(page).getByText(ASKED).waitFor();
     await use(site.viewer, "");
     await live(page);
     await page.goto(`${site.secured.admin}/page/#/lock/${encodeURIComponent(name)}`);
@@ -108,8 +111,10 @@ export async function obeyPermissions({ browser, site, api }) {
     await page.reload();
     await live(page);
     const other = await page.context().newPage();
+    // Whichever call is refused first, it says why it asks.
+    await other.route(/WatchLocks/, (route) => setTimeout(() => route.continue(), 500));
     await other.goto(page.url());
-    await other.getByRole("dialog").waitFor();
+    await dialog(other).getByText(ASKED).waitFor();
     await other.close();
     const kept = await page.evaluate(() => [document.cookie, localStorage.length]);
     check(kept[0] === "" && kept[1] === 0, "the token is kept for the tab alone", kept);
