@@ -29,6 +29,9 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// nearly as long for its store before it refuses.
 const TAKEN_IN: Duration = Duration::from_secs(5);
 
+/// Time for an immediate election before the candidate says that it waits.
+const SOON: Duration = Duration::from_millis(500);
+
 /// Campaigns, runs the command while leading, and campaigns again when the leadership is lost.
 pub(crate) async fn elect(connection: &Connection, options: ElectOptions) -> Outcome {
     let mut signals = command::signals()?;
@@ -45,7 +48,7 @@ pub(crate) async fn elect(connection: &Connection, options: ElectOptions) -> Out
         .election(options.name.as_str())
         .lock_delay(options.lease.lock_delay);
     loop {
-        let campaigning = campaign(&client, &election, &options.value);
+        let campaigning = campaign(&client, &election, &options);
         let leadership = match signals.or(campaigning).await {
             Ok(elected) => elected?,
             Err(signal) => {
@@ -80,16 +83,17 @@ pub(crate) async fn elect(connection: &Connection, options: ElectOptions) -> Out
     }
 }
 
-/// Waits to be elected, without a limit, and reports when no coordinator is reachable.
+/// Waits to be elected, without a limit. Says once that it waits, and reports when no coordinator is reachable.
 async fn campaign(
     client: &Client,
     election: &Election,
-    value: &str,
+    options: &ElectOptions,
 ) -> Result<Leadership, AcquireError> {
     let mut outage = Outage::default();
     let mut refused = false;
+    let mut says_waiting = true;
     loop {
-        let mut campaign = pin!(election.campaign(value));
+        let mut campaign = pin!(election.campaign(options.value.as_str()));
         // When a coordinator first received it.
         let mut asked = None;
         let elected = loop {
@@ -102,6 +106,9 @@ async fn campaign(
                         if !refused || asked.elapsed() >= TAKEN_IN {
                             refused = false;
                             outage.is_over();
+                            if asked.elapsed() >= SOON && std::mem::take(&mut says_waiting) {
+                                say(format_args!("waiting to lead {:?}", options.name));
+                            }
                         }
                     }
                     None => {

@@ -152,8 +152,10 @@ async fn a_signal_ends_it_at_once_while_it_waits() {
     let client = Client::connect(&endpoint).await.unwrap();
     let _leadership = client.election("e").campaign("").await.unwrap();
     for (signal, code) in [(Signal::TERM, 143), (Signal::INT, 130)] {
-        let (mut elect, _lines) = elect(&endpoint, &[], WORK);
+        let (mut elect, mut lines) = elect(&endpoint, &[], WORK);
         waiters(&client, 1).await;
+        let waits = r#"leasehold: waiting to lead "e""#;
+        lines.expect(waits, LIMIT).await;
         elect.signal(signal);
         assert_eq!(elect.wait(LIMIT).await.code(), Some(code));
         waiters(&client, 0).await;
