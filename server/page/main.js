@@ -54,7 +54,7 @@ function update() {
   view.update?.();
 }
 
-/** Returns why the page is not live: of the stream and of the first coordinator in trouble, whichever was answered. */
+/** Returns why the page is not live: the error of its stream, or else that of the first coordinator in trouble. */
 function obstacle() {
   if (live.api) {
     return null;
