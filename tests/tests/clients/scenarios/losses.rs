@@ -135,7 +135,8 @@ pub(super) async fn coordinator_dies(world: World) -> anyhow::Result<()> {
         "lost for another reason: {last:?}"
     );
     ensure!(
-        last.at < killed + nanos(PROMPT),
+        // Renewed every third of its TTL, it would be valid for two thirds of it, 13 s, at least.
+        last.at < killed + nanos(Duration::from_secs(10)),
         "lost only at its deadline: {last:?}"
     );
     // The clients have a connection each, and may notice one after the other.
