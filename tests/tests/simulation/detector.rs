@@ -42,7 +42,7 @@ impl World {
         self.look_around();
     }
 
-    /// Fails if a hold stays in the store of which the coordinator that asked for it knows nothing: it would only expire.
+    /// Fails if a hold stays in the store of which the coordinator that has it knows nothing: it would only expire.
     fn find_strangers(&mut self) {
         let before = std::mem::take(&mut self.strangers);
         if self.now < self.strange_until {
@@ -53,7 +53,7 @@ impl World {
                 continue;
             };
             for hold in edges.holders {
-                let run = self.store.asked_by[&hold.owner];
+                let run = self.store.had_by[&hold.owner];
                 let coordinator = &self.coordinators[run.0];
                 if coordinator.runs == run.1 && !coordinator.registry.knows(&hold.owner) {
                     let looks = before.get(&hold.owner).copied().unwrap_or(0) + 1;

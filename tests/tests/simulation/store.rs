@@ -77,8 +77,8 @@ pub(crate) struct Store {
     /// When many commands fail, and until when all are slow.
     pub(crate) storm: Range<u64>,
     pub(crate) slow_until: u64,
-    /// The coordinator that asked for each owner id last.
-    pub(crate) asked_by: BTreeMap<OwnerId, Run>,
+    /// The coordinator whose command for each owner id was carried out last.
+    pub(crate) had_by: BTreeMap<OwnerId, Run>,
     /// Who holds each name, as far as that was looked up since the last command to it.
     held: [Option<Vec<Held>>; NAMES.len()],
     /// A replica's locks, and since when it has missed all writes.
@@ -156,12 +156,6 @@ impl World {
     /// Sends a command, and decides what becomes of it.
     pub(crate) fn send(&mut self, by: Run, to: Destination, name: LockName, op: Op) {
         let now = self.now;
-        let owner = match &op {
-            Op::Acquire(acquire) => Some(acquire.owner),
-            Op::Resume(resume) => Some(resume.next),
-            _ => None,
-        };
-        self.store.asked_by.extend(owner.map(|owner| (owner, by)));
         let coordinator = &self.coordinators[by.0];
         let mut sent = Box::new(Sent {
             by,
@@ -253,6 +247,15 @@ impl World {
     pub(crate) fn execute(&mut self, sent: Box<Sent>) {
         let executed = self.apply(&sent.command);
         self.tell(|| format!("store: {:?} {:?} -> {executed:?}", sent.by, sent.command));
+        let owner = match (&sent.command.op, &executed.reply) {
+            // Somebody else may have it: hostile clients name the owner ids of others.
+            (_, Reply::Lost(_) | Reply::Late) => None,
+            (Op::Acquire(acquire), _) => Some(acquire.owner),
+            (Op::Resume(resume), _) => Some(resume.next),
+            _ => None,
+        };
+        let had = owner.map(|owner| (owner, sent.by));
+        self.store.had_by.extend(had);
         self.publish(&sent.command, &executed);
         if let Some(at) = sent.reply_at {
             // A step of the clock made it look late.
