@@ -125,7 +125,7 @@ def settings() -> str:
     return f"""# Settings
 
 This page is the [file of settings](../../server/leasehold.toml) that is installed with the coordinator. [Operations](../operations.md#configure)
-says where it is read from, and [reload](../operations.md#reload) which settings change without a restart.
+says where it is read from, and [reload](../operations.md#reload) how changes apply.
 
 ```toml
 {(ROOT / "server/leasehold.toml").read_text()}```

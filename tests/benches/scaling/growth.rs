@@ -53,6 +53,8 @@ pub(crate) struct Point {
 pub(crate) struct Ratios {
     pub(crate) coordinator: f64,
     pub(crate) redis: f64,
+    /// Of the CPU time of both together.
+    pub(crate) both: f64,
 }
 
 /// A coordinator with so many of the things.
@@ -144,6 +146,7 @@ impl Of {
                 by_smallest: Ratios {
                     coordinator: middle_ratio(&pairs, |cost| cost.coordinator),
                     redis: middle_ratio(&pairs, |cost| cost.redis),
+                    both: middle_ratio(&pairs, Cost::cpu),
                 },
             });
             report(format!("        {count} {}", self.name()));
@@ -154,6 +157,7 @@ impl Of {
             by_smallest: Ratios {
                 coordinator: 1.0,
                 redis: 1.0,
+                both: 1.0,
             },
         };
         growth.points.insert(0, first);
@@ -189,6 +193,7 @@ impl Growth {
             curves: vec![
                 curve("coordinator", |ratios| ratios.coordinator),
                 curve("Redis", |ratios| ratios.redis),
+                curve("both", |ratios| ratios.both),
             ],
         }
     }

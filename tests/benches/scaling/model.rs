@@ -23,6 +23,11 @@ pub(crate) struct Cost {
 }
 
 impl Cost {
+    /// Returns the CPU time of coordinator and Redis together.
+    pub(crate) fn cpu(&self) -> f64 {
+        self.coordinator + self.redis
+    }
+
     /// Returns what this event costs if it takes so many calls, from its cost with few of them, and with many.
     fn with_calls(self, many: &Self, calls: f64) -> Self {
         let share = (calls - self.calls) / (many.calls - self.calls);

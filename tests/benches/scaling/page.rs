@@ -396,9 +396,10 @@ fn growth(growths: &[Growth]) -> String {
         "![CPU time of a cycle by waiters, held locks and sessions, of that with the fewest]({})\n\n",
         crate::CHART
     );
-    let curves: [(_, Cpu<Cost>, Cpu<Ratios>); 2] = [
+    let curves: [(_, Cpu<Cost>, Cpu<Ratios>); 3] = [
         ("coordinator", |cost| cost.coordinator, |by| by.coordinator),
         ("Redis", |cost| cost.redis, |by| by.redis),
+        ("both", Cost::cpu, |by| by.both),
     ];
     let mut rows = Vec::new();
     for growth in growths {
