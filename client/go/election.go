@@ -100,7 +100,7 @@ func (e Election) Campaign(ctx context.Context) (*Term, error) {
 // While the leadership is only suspended, lead goes on, and Term.Check tells it not to act. If the leadership moves to another coordinator,
 // lead goes on too.
 //
-// A loss never ends Run, whatever lead returns then, and neither does a failure that may pass: no connection, a coordinator or a store
+// A loss of the leadership never ends Run, whatever lead returns then, and neither does a failure that may pass: no connection, a coordinator or a store
 // that does not serve at present, a limit that is reached. Both are logged. If lead returns nil while it leads, this process resigns, and
 // campaigns again behind the others. Run ends with
 //
@@ -145,7 +145,7 @@ func (e Election) Run(ctx context.Context, lead func(ctx context.Context, term *
 		switch {
 		case ctx.Err() != nil:
 			return errors.Join(context.Cause(ctx), ownError(ctx, err))
-		case errors.Is(err, ErrLost):
+		case isLossOf(term, err):
 			log.Warn("lost the leadership; campaigning again", "error", err)
 		case err != nil:
 			return err
@@ -155,6 +155,12 @@ func (e Election) Run(ctx context.Context, lead func(ctx context.Context, term *
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// isLossOf reports whether an error is the loss of this term: the work may return that of another lock as well, which is its own failure.
+func isLossOf(term *Term, err error) bool {
+	var lost *LostError
+	return errors.As(err, &lost) && lost.Name == term.Name() && lost.Token == term.Token()
 }
 
 // ownError returns what a leader reported when its context had ended, unless it only says that.

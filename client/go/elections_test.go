@@ -133,6 +133,19 @@ func TestRunCampaignsAgainAfterALossAndWaitsForTheBody(t *testing.T) {
 	own := errors.New("own")
 	err = c.Election("x").Run(t.Context(), func(context.Context, *leasehold.Term) error { return own })
 	wantErr(t, err, own)
+	// So does the loss of another lock.
+	err = c.Election("x").Run(t.Context(), func(context.Context, *leasehold.Term) error {
+		hold, err := c.Lock("y").Acquire(t.Context())
+		if err != nil {
+			return err
+		}
+		if _, err := c.Admin().ForceRelease(t.Context(), "y"); err != nil {
+			return err
+		}
+		<-hold.Lost()
+		return hold.Check()
+	})
+	wantErr(t, err, leasehold.ErrLost)
 	err = c.Election("bad\n").Run(t.Context(), func(context.Context, *leasehold.Term) error { return nil })
 	wantErr(t, err, leasehold.ErrInvalid)
 }

@@ -15,7 +15,7 @@ import {
 import { type Moment, now as readClock } from "./clock";
 import type { Endpoint } from "./endpoints";
 import { ClosedError, Failure } from "./errors";
-import { endedFailure, failureFrom } from "./failure";
+import { endedFailure, failureFrom, timedOut } from "./failure";
 import type { Method } from "./methods";
 import { propagated, type Settings } from "./options";
 import { Pauses, sleep } from "./pauses";
@@ -152,7 +152,10 @@ export class Calls {
     const { connection, endpoint } = shared;
     try {
       const deadline = Date.now() + timeout;
-      let failure = await ready(connection, endpoint.url, Math.min(timeout, CALL_TIMEOUT));
+      let failure = await ready(connection, endpoint.url, Math.min(timeout, CALL_TIMEOUT), signal);
+      if (!failure && signal?.aborted) {
+        failure = timedOut(endpoint.url);
+      }
       if (!failure) {
         // Before it is sent: a hold never counts for longer than in the store.
         const sentAt = readClock();
@@ -252,7 +255,7 @@ export class Calls {
     signal.addEventListener("abort", cancel);
     let wasHeard = false;
     try {
-      let failure = await ready(connection, endpoint.url, CALL_TIMEOUT);
+      let failure = await ready(connection, endpoint.url, CALL_TIMEOUT, signal);
       if (!failure) {
         const metadata = this.#settings.credentials.metadata(propagated(this.#settings));
         call = connection.makeServerStreamRequest(path, encode, decode, request, metadata);

@@ -9,7 +9,7 @@ import { AcquireError, HoldError, LockLostError, LockReleasedError } from "./err
 import { invalidField } from "./failure";
 import type { Lease } from "./lease";
 import type { Effect, Granted, HoldResult } from "./machine/pending";
-import { type AcquireSpec, label, zeroField } from "./machine/spec";
+import { type AcquireSpec, label, wrongField } from "./machine/spec";
 import { traceparent } from "./options";
 import { SessionLoop } from "./session-loop";
 
@@ -21,13 +21,11 @@ export class SessionCore extends SessionLoop {
 
   /** Acquires locks, and returns one grant for each in the order of the request. */
   async acquire(spec: AcquireSpec, signal?: AbortSignal): Promise<Granted[]> {
-    for (const lock of spec.locks) {
-      // The coordinator would take 0 for the default.
-      const field = zeroField(lock);
-      if (field) {
-        const cause = invalidField(`acquire.${field}`, "must be at least 1");
-        throw new AcquireError(label(spec), { kind: "invalid", cause });
-      }
+    // Before anything is noted: the session would send it again on each stream, and each would end with it.
+    const wrong = wrongField(spec);
+    if (wrong) {
+      const cause = invalidField(`acquire.${wrong.field}`, wrong.problem);
+      throw new AcquireError(label(spec), { kind: "invalid", cause });
     }
     const room = this.room();
     if (room && !signal?.aborted) {
@@ -63,6 +61,7 @@ export class SessionCore extends SessionLoop {
 
   /** Gives one grant back, and waits for the answer. Returns false if it was lost before. */
   async release({ key, lease }: Granted): Promise<boolean> {
+    const trace = traceparent(this.settings);
     const now = readClock();
     // It ends here first: this process must not believe in the hold once the coordinator could hand it on.
     if (!lease.end(now, "released")) {
@@ -70,7 +69,6 @@ export class SessionCore extends SessionLoop {
       this.step(() => this.machine.release(now, key));
       return false;
     }
-    const trace = traceparent(this.settings);
     const result = await new Promise<HoldResult>((resolve) => {
       this.step(() => this.machine.release(now, key, trace, resolve));
     });

@@ -97,7 +97,7 @@ export class DetachedRequest {
       throw acquireRefused(name, invalidField(`${zero[0]}`, "must be at least 1"));
     }
     const end = after(readClock(), wait);
-    const requestKey = this.#key ?? randomUUID();
+    let requestKey = this.#key ?? randomUUID();
     for (let left = MOST_ATTEMPTS; ; left--) {
       const rest = since(end, readClock());
       const request = this.#message(rest, requestKey);
@@ -111,7 +111,7 @@ export class DetachedRequest {
           case AcquireOutcome.GRANTED: {
             const heldUntil = sentAt + fromDuration(answer.ttl) - CLOCK_ERROR;
             const granted = permits && (answer.permits || permits.permits);
-            return new DetachedLock(
+            const lock = new DetachedLock(
               this.#calls,
               name,
               answer.fencingToken,
@@ -120,6 +120,11 @@ export class DetachedRequest {
               heldUntil,
               granted,
             );
+            // It waited: the TTL counts from the grant, which may have come just now, or a while ago.
+            if (lock.validFor < fromDuration(answer.ttl) / 2) {
+              await lock.renew().catch(() => undefined);
+            }
+            return lock;
           }
           case AcquireOutcome.BUSY:
           case AcquireOutcome.TIMED_OUT: {
@@ -140,10 +145,16 @@ export class DetachedRequest {
         if (!(error instanceof Failure)) {
           throw error;
         }
+        if (error.reason === "PERMISSION_DENIED" && !this.#key && requestKey) {
+          // Where the permissions bound holds, a coordinator takes no key: a repeated request would extend the hold.
+          requestKey = "";
+          continue;
+        }
         if (!error.isTransport) {
           throw acquireRefused(name, error);
         }
-        if (left <= 1 || error.isUnsent) {
+        // Without a key, another request could wait behind the first one.
+        if (left <= 1 || error.isUnsent || !requestKey) {
           throw unconnected(name);
         }
       }

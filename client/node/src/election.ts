@@ -184,7 +184,7 @@ export class Election {
    * While the leadership is only suspended, `lead` goes on, and `term.check()` tells it not to act. If the leadership moves to another
    * coordinator, `lead` goes on too.
    *
-   * A loss never ends `run`, however `lead` ends then, and neither does a failure that may pass: no connection, a coordinator or a store
+   * A loss of the leadership never ends `run`, however `lead` ends then, and neither does a failure that may pass: no connection, a coordinator or a store
    * that does not serve at present, a limit that is reached. Both are logged. If `lead` resolves while it leads, this process resigns, and
    * campaigns again behind the others. `run` ends when
    *
@@ -224,14 +224,17 @@ export class Election {
       try {
         await runUnder([term], signal, log, (stop) => lead(term, stop));
       } catch (error) {
+        // The work may be told of the loss of another lock as well: that is its own failure.
+        const isLost =
+          error instanceof LockLostError && error.lock === term.name && error.token === term.token;
         if (signal.aborted) {
-          const own = ownError(error instanceof LockLostError ? error.cause : error, signal);
+          const own = ownError(isLost ? error.cause : error, signal);
           if (own !== undefined) {
             throw own;
           }
           return;
         }
-        if (!(error instanceof LockLostError)) {
+        if (!isLost) {
           throw error;
         }
         log.warn(`lost the leadership of election ${name}, and campaigns again: ${error.message}`);

@@ -68,8 +68,13 @@ export class FromFiles<T> {
   }
 }
 
+/** Returns what is known of a file; nothing while it can't be looked at. */
 function look(path: string): Stats | undefined {
-  return statSync(path, { throwIfNoEntry: false });
+  try {
+    return statSync(path, { throwIfNoEntry: false });
+  } catch {
+    return undefined;
+  }
 }
 
 /** Returns whether no file changed so lately that it may change again in the same step of time. */

@@ -1,6 +1,7 @@
 import { HoldError, LockSuspendedError } from "./errors";
 import { invalidField } from "./failure";
 import { Held } from "./held";
+import { wrongNumber } from "./machine/spec";
 
 /**
  * Lock that this process holds, until it releases it or loses it.
@@ -49,8 +50,9 @@ export class Hold extends Held implements AsyncDisposable {
    * the others may be given back already.
    */
   async keep(permits: number): Promise<void> {
-    if (permits === 0) {
-      const failure = invalidField("reduce.permits", "must be at least 1");
+    const problem = wrongNumber(permits, 1);
+    if (problem) {
+      const failure = invalidField("reduce.permits", problem);
       throw new HoldError(this.name, "invalid", failure);
     }
     await this.core.change(this.granted, { kind: "reduce", permits });
@@ -125,5 +127,8 @@ export class Holds implements AsyncDisposable, Iterable<Hold> {
 
 /** Returns the bytes of a value. @internal */
 export function bytes(value: Uint8Array | string | undefined): Uint8Array {
+  if (value !== undefined && typeof value !== "string" && !(value instanceof Uint8Array)) {
+    throw new TypeError("a value is a string or a Uint8Array");
+  }
   return typeof value === "string" ? Buffer.from(value) : (value ?? new Uint8Array());
 }

@@ -83,6 +83,22 @@ type Method<A extends unknown[], R> = (...args: A) => Promise<R>;
  * The call rejects as `Lock.with` does: with an `AcquireError` if the lock is not acquired, and with a `LockLostError` if it is lost before the
  * method has ended. It waits for the lock unless `wait` is set; with 0, `busy` says that another process runs the method.
  */
+export function WithLock(
+  name: string,
+  options?: LockOptions,
+): <A extends unknown[], R>(
+  target: object,
+  key: string | symbol,
+  descriptor: TypedPropertyDescriptor<Method<A, R>>,
+) => void;
+export function WithLock<A extends unknown[]>(
+  name: (...args: A) => string,
+  options?: LockOptions,
+): <B extends [...A, ...unknown[]], R>(
+  target: object,
+  key: string | symbol,
+  descriptor: TypedPropertyDescriptor<Method<B, R>>,
+) => void;
 export function WithLock<A extends unknown[]>(
   name: string | ((...args: A) => string),
   options: LockOptions = {},
@@ -102,6 +118,10 @@ export function WithLock<A extends unknown[]>(
       const lock = client.lock(typeof name === "string" ? name : name(...args), options);
       return lock.with((hold) => holds.run(hold, () => method.apply(this, args)));
     };
+    // Other decorators, such as those of schedules and guards, keep what they know of a method on its function.
+    for (const key of Reflect.getMetadataKeys(method)) {
+      Reflect.defineMetadata(key, Reflect.getMetadata(key, method), descriptor.value);
+    }
   };
 }
 

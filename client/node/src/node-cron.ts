@@ -8,6 +8,8 @@ import type { Client } from "./client";
 
 /** Shortest TTL that coordinators take unless they are configured otherwise. */
 const SHORTEST_TTL = 1000;
+/** Longest TTL of a coordinator, unless it is configured otherwise. */
+const LONGEST_TTL = 3_600_000;
 
 /** Options of {@link runCoordinator}. Times are in milliseconds. */
 export interface RunCoordinatorOptions {
@@ -40,7 +42,8 @@ export function runCoordinator(
   const { prefix = "cron/", clockDifference = 60_000, clientName } = options;
   return {
     async shouldRun(key, ttlMs) {
-      const ttl = Math.max(SHORTEST_TTL, clockDifference, ttlMs);
+      // The lease is a hint of node-cron's: a coordinator refuses more than its longest TTL.
+      const ttl = Math.max(SHORTEST_TTL, clockDifference, Math.min(ttlMs, LONGEST_TTL));
       const lock = await client.detachedLock(`${prefix}${key}`, { ttl, clientName }).tryAcquire();
       return lock !== null;
     },

@@ -111,10 +111,18 @@ export function openMessage(options: SessionOptions): SessionOpen {
 }
 
 /** Returns what the program's hook adds to a request. */
-export function propagated({ propagate }: Settings): Record<string, string> {
+export function propagated({ propagate, log }: Settings): Record<string, string> {
   const carrier: Record<string, string> = {};
-  propagate?.(carrier);
-  return carrier;
+  try {
+    propagate?.(carrier);
+  } catch (error) {
+    // A trace is not worth a release that is never sent.
+    log.debug(`the hook for traces failed: ${(error as Error).message}`);
+    return {};
+  }
+  return Object.fromEntries(
+    Object.entries(carrier).filter(([, value]) => typeof value === "string"),
+  );
 }
 
 /** Returns the trace context of a request on a session. */

@@ -69,16 +69,19 @@ export async function ready(
   connection: Connection,
   endpoint: string,
   limit: number,
+  signal?: AbortSignal,
 ): Promise<Failure | undefined> {
   const channel = connection.getChannel();
   let isOver = false;
   let wake: () => void = () => undefined;
-  const timer = setTimeout(() => {
+  const end = () => {
     isOver = true;
     wake();
-  }, limit);
+  };
+  const timer = setTimeout(end, limit);
+  signal?.addEventListener("abort", end);
   try {
-    while (!isOver) {
+    while (!isOver && !signal?.aborted) {
       const state = channel.getConnectivityState(true);
       if (state === ConnectivityState.READY) {
         return undefined;
@@ -97,6 +100,7 @@ export async function ready(
     return timedOut(endpoint);
   } finally {
     clearTimeout(timer);
+    signal?.removeEventListener("abort", end);
   }
 }
 

@@ -1,7 +1,7 @@
 import "reflect-metadata";
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import type { INestApplicationContext, Type } from "@nestjs/common";
+import { type INestApplicationContext, SetMetadata, type Type } from "@nestjs/common";
 import { AcquireError, Client, ClosedError, LockLostError } from "../src/index";
 import { heldLock, LeaseholdModule, WithLock } from "../src/nestjs";
 import { Server } from "./server";
@@ -27,6 +27,14 @@ class Orders {
   async report(work: () => Promise<unknown>): Promise<unknown> {
     return await work();
   }
+
+  async close(day: Date): Promise<Date> {
+    return day;
+  }
+
+  async ship(id: number, to: string): Promise<string> {
+    return `${id} to ${to}`;
+  }
 }
 decorate(
   Orders,
@@ -34,6 +42,18 @@ decorate(
   WithLock((id: number) => `orders/${id}`),
 );
 decorate(Orders, "report", WithLock("report", { wait: 0 }));
+decorate(Orders, "close", SetMetadata("schedule", "daily"));
+decorate(Orders, "close", WithLock("day"));
+decorate(
+  Orders,
+  "ship",
+  WithLock((id: number) => `orders/${id}`),
+);
+// As the compiler has it where decorators are written with an @.
+WithLock("day") satisfies Decorator<(day: Date) => Promise<Date>>;
+WithLock((id: number) => `orders/${id}`) satisfies Decorator<Orders["ship"]>;
+
+type Decorator<M> = (target: object, key: string, descriptor: TypedPropertyDescriptor<M>) => void;
 
 /** Decorates a method, as `@decorator` does. */
 function decorate(
@@ -78,6 +98,15 @@ test("methods of two applications run under one lock", async () => {
   for (const app of apps) {
     await app.close();
   }
+});
+
+test("other decorators keep what they know of a method", async () => {
+  assert.equal(Reflect.getMetadata("schedule", Orders.prototype.close), "daily");
+  const app = await start();
+  const day = new Date(0);
+  assert.equal(await app.get(Orders).close(day), day);
+  assert.equal(await app.get(Orders).ship(1, "Delft"), "1 to Delft");
+  await app.close();
 });
 
 test("a method whose lock is lost is told, and does not count", async () => {

@@ -40,18 +40,50 @@ export function lockSpec(name: string, mode: LockMode): LockSpec {
   return { name, mode, permits: 0, atLeast: undefined, limit: 0, limitRevision: 0 };
 }
 
-/** Returns the field that is 0 although the wire has another meaning for that. */
-export function zeroField(lock: LockSpec): string | undefined {
-  if (lock.mode !== LockMode.SEMAPHORE) {
-    return undefined;
+/** Largest number of the wire. */
+const LARGEST = 0xffff_ffff;
+
+/**
+ * Returns what is wrong with a number, if it is none that the wire can carry, or less than this; nothing if it is good. One that can't be
+ * carried would end the whole stream, and 0 is the default on the wire.
+ */
+export function wrongNumber(value: number, least: 0 | 1): string | undefined {
+  if (value < least) {
+    return `must be at least ${least}`;
   }
-  if (lock.permits === 0) {
-    return "permits";
+  return Number.isInteger(value) && value <= LARGEST
+    ? undefined
+    : `must be a whole number of at most ${LARGEST}`;
+}
+
+/** Returns the first field that can't be sent as it is meant, and what is wrong with it. */
+export function wrongField(spec: AcquireSpec): { field: string; problem: string } | undefined {
+  const times = { wait: spec.wait, lock_delay: spec.lockDelay, max_hold: spec.maxHold };
+  for (const [field, time] of Object.entries(times)) {
+    if (Number.isNaN(time)) {
+      return { field, problem: "must be a number of milliseconds" };
+    }
   }
-  if (lock.atLeast === 0) {
-    return "permits_at_least";
+  for (const lock of spec.locks) {
+    if (typeof lock.name !== "string") {
+      return { field: "name", problem: "must be a string" };
+    }
+    if (lock.mode === LockMode.SEMAPHORE) {
+      const numbers: [string, number, 0 | 1][] = [
+        ["permits", lock.permits, 1],
+        ["permits_at_least", lock.atLeast ?? 1, 1],
+        ["limit", lock.limit, 1],
+        ["limit_revision", lock.limitRevision, 0],
+      ];
+      for (const [field, value, least] of numbers) {
+        const problem = wrongNumber(value, least);
+        if (problem) {
+          return { field, problem };
+        }
+      }
+    }
   }
-  return lock.limit === 0 ? "limit" : undefined;
+  return undefined;
 }
 
 /** Returns whether it does not wait. */

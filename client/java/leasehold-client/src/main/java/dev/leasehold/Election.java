@@ -132,7 +132,7 @@ public final class Election {
      * <p>While the leadership is only suspended, the work goes on, and {@link Term#check} tells it not to act. If the leadership moves to
      * another coordinator, the work goes on too.
      *
-     * <p>A loss never ends this method, whatever the work throws then, and neither does a failure that may pass: no connection, a coordinator
+     * <p>A loss of the leadership never ends this method, whatever the work throws then, and neither does a failure that may pass: no connection, a coordinator
      * or a store that does not serve at present, a limit that is reached. Both are logged. If the work returns while it leads, this process
      * resigns, and campaigns again behind the others.
      *
@@ -168,6 +168,10 @@ public final class Election {
                     return null;
                 });
             } catch (LockLostException e) {
+                // The loss of another lock is the work's own failure.
+                if (!e.name().equals(term.name()) || e.token() != term.token()) {
+                    throw e;
+                }
                 LOG.log(System.Logger.Level.WARNING, "lost the leadership of election \"" + name() + "\"; campaigning again", e);
             }
             // Terms that end as soon as they begin must not become a loop.
