@@ -112,24 +112,41 @@ public final class DetachedRequest {
         long[] sentAt = new long[1];
         AcquireResponse answer;
         try {
-            answer = calls.call(
-                    Calls.Rule.FREELY, LockServiceGrpc.getAcquireMethod(), asked, wait, () -> sentAt[0] = BootClock.now());
+            answer = ask(Calls.Rule.FREELY, asked, sentAt);
         } catch (CallFailedException e) {
-            throw new AcquireException(e.failure().kind(), spec.name(), e.failure());
+            if (e.failure().kind() != ErrorKind.PERMISSION_DENIED) {
+                throw new AcquireException(e.failure().kind(), spec.name(), e.failure());
+            }
+            // Where the permissions bound holds, a coordinator takes no key: a repeated request would extend the hold.
+            try {
+                answer = ask(Calls.Rule.UNSENT, asked.toBuilder().clearRequestKey().build(), sentAt);
+            } catch (CallFailedException again) {
+                throw new AcquireException(again.failure().kind(), spec.name(), again.failure());
+            }
         }
         switch (answer.getOutcome()) {
             case ACQUIRE_OUTCOME_GRANTED:
                 if (answer.getOwnerId().size() != OWNER_ID) {
                     break;
                 }
-                return new DetachedLock(
+                long ttl = Moments.nanos(answer.getTtl());
+                DetachedLock lock = new DetachedLock(
                         calls,
                         spec.name(),
                         answer.getFencingToken(),
                         answer.getOwnerId(),
                         answer.getPermits() == 0 ? spec.permits() : answer.getPermits(),
                         asked.hasTtl() ? asked.getTtl() : null,
-                        Moments.after(sentAt[0], Moments.nanos(answer.getTtl())));
+                        Moments.after(sentAt[0], ttl));
+                // It waited: the TTL counts from the grant, which may have come just now, or a while ago.
+                if (lock.validFor().toNanos() < ttl / 2) {
+                    try {
+                        lock.renew();
+                    } catch (LeaseholdException e) {
+                        // It is held for as long as the grant says.
+                    }
+                }
+                return lock;
             case ACQUIRE_OUTCOME_BUSY, ACQUIRE_OUTCOME_TIMED_OUT:
                 boolean isBusy = answer.getOutcome() == dev.leasehold.v1.AcquireOutcome.ACQUIRE_OUTCOME_BUSY;
                 throw new AcquireException(new AcquireFailure(
@@ -145,5 +162,10 @@ public final class DetachedRequest {
         }
         String message = "the coordinator answered " + answer.getOutcome() + " without what belongs to it";
         throw new AcquireException(ErrorKind.REFUSED, spec.name(), Failures.answer(Status.Code.INTERNAL, "", message));
+    }
+
+    private AcquireResponse ask(Calls.Rule rule, AcquireRequest asked, long[] sentAt) throws CallFailedException {
+        long wait = Moments.nanos(asked.getWait());
+        return calls.call(rule, LockServiceGrpc.getAcquireMethod(), asked, wait, () -> sentAt[0] = BootClock.now());
     }
 }

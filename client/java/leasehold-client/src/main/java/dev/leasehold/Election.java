@@ -132,9 +132,9 @@ public final class Election {
      * <p>While the leadership is only suspended, the work goes on, and {@link Term#check} tells it not to act. If the leadership moves to
      * another coordinator, the work goes on too.
      *
-     * <p>A loss of the leadership never ends this method, whatever the work throws then, and neither does a failure that may pass: no connection, a coordinator
-     * or a store that does not serve at present, a limit that is reached. Both are logged. If the work returns while it leads, this process
-     * resigns, and campaigns again behind the others.
+     * <p>A loss of the leadership never ends this method, whatever the work throws then, and neither does a failure that may pass: no
+     * connection, a coordinator or a store that does not serve at present, a limit that is reached. Both are logged. If the work returns
+     * while it leads, this process resigns, and campaigns again behind the others.
      *
      * @throws E what the work throws while it leads, after resigning
      * @throws AcquireException if a campaign fails in a way that another attempt can't mend, or with {@link ErrorKind#TIMED_OUT} if there is
