@@ -10,6 +10,7 @@ import dev.leasehold.internal.machine.Output.Granted;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.BiFunction;
 import java.util.function.Supplier;
 
@@ -101,19 +102,21 @@ record Acquiring(Supplier<SessionDriver> session, AcquireSpec spec) {
         }
         CompletableFuture<AcquireResult> call = new CompletableFuture<>();
         CompletableFuture<T> result = new CompletableFuture<>();
+        AtomicReference<T> made = new AtomicReference<>();
         call.thenAcceptAsync(
                 answer -> {
                     if (answer.failure() != null) {
                         result.completeExceptionally(new AcquireException(answer.failure()));
                     } else {
-                        result.complete(make.apply(on, answer.granted()));
+                        made.set(make.apply(on, answer.granted()));
+                        result.complete(made.get());
                     }
                 },
                 on.settings().executor());
         long id = on.acquire(spec.withTraceparent(on.settings().traceparent()), call);
         result.whenComplete((granted, failure) -> {
-            if (failure != null) {
-                // Cancelled by the program, or failed: then nothing is left to give back.
+            if (failure != null || granted == null || granted != made.get()) {
+                // Cancelled or completed by the program, or failed: then nothing is left to give back.
                 on.abandon(id, call);
             }
         });

@@ -1,6 +1,7 @@
 package dev.leasehold;
 
 import java.util.List;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
@@ -78,8 +79,8 @@ final class AsyncScope {
             List<? extends Grant> grants, Supplier<CompletableFuture<Void>> giveUp, Supplier<? extends CompletionStage<T>> work) {
         CompletionStage<T> begun;
         try {
-            begun = work.get();
-        } catch (RuntimeException e) {
+            begun = Objects.requireNonNull(work.get(), "the work returned no stage");
+        } catch (Throwable e) {
             begun = CompletableFuture.failedFuture(e);
         }
         CompletableFuture<T> result = new CompletableFuture<>();

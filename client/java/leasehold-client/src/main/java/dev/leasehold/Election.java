@@ -102,7 +102,8 @@ public final class Election {
         }
         CompletableFuture<Term> result = acquiring.actor(new Actor()).acquireAsync(elected(candidacy));
         result.whenComplete((term, failure) -> {
-            if (failure != null) {
+            // Completed by the program, what was granted is given back.
+            if (failure != null || term == null) {
                 candidacy.end();
             }
         });
@@ -200,7 +201,7 @@ public final class Election {
                 });
             } catch (InterruptedException e) {
                 result.cancel(false);
-            } catch (RuntimeException e) {
+            } catch (Throwable e) {
                 result.completeExceptionally(e);
             }
         });

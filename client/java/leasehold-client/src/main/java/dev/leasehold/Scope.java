@@ -15,7 +15,8 @@ final class Scope {
     private synchronized void interrupt(HoldState state) {
         // Releasing it is the work's own doing.
         if (!isOver && state == HoldState.LOST) {
-            hasInterrupted = true;
+            // An interrupt that came before is not taken back.
+            hasInterrupted |= !thread.isInterrupted();
             thread.interrupt();
         }
     }

@@ -38,6 +38,8 @@ public final class LeaseholdLeaderInitiator implements SmartLifecycle, Disposabl
     private int phase = DEFAULT_PHASE;
     /** The campaign; null while it does not run. */
     private Campaign campaign;
+    /** End of the last campaign that was stopped. */
+    private CompletableFuture<Void> stopped = CompletableFuture.completedFuture(null);
 
     /** Makes an initiator whose candidate does nothing: what leads listens to the events. */
     public LeaseholdLeaderInitiator(LeaseholdClient client) {
@@ -120,9 +122,11 @@ public final class LeaseholdLeaderInitiator implements SmartLifecycle, Disposabl
     }
 
     private synchronized CompletableFuture<Void> beginStop() {
-        Campaign ended = campaign;
-        campaign = null;
-        return ended == null ? CompletableFuture.completedFuture(null) : ended.stop();
+        if (campaign != null) {
+            stopped = campaign.stop();
+            campaign = null;
+        }
+        return stopped;
     }
 
     @Override
@@ -215,7 +219,15 @@ public final class LeaseholdLeaderInitiator implements SmartLifecycle, Disposabl
                 work.interrupt();
             }
             granted.join();
-            revoke();
+            // What ended the leadership may have interrupted this thread. The candidate may have to wait for its work.
+            boolean wasInterrupted = Thread.interrupted();
+            try {
+                revoke();
+            } finally {
+                if (wasInterrupted) {
+                    Thread.currentThread().interrupt();
+                }
+            }
         }
 
         private void grant(CompletableFuture<Void> done) {
@@ -224,7 +236,7 @@ public final class LeaseholdLeaderInitiator implements SmartLifecycle, Disposabl
                 candidate.onGranted(this);
             } catch (InterruptedException e) {
                 LOG.log(System.Logger.Level.DEBUG, "the leader of election \"{0}\" was interrupted", election.name());
-            } catch (RuntimeException e) {
+            } catch (Throwable e) {
                 LOG.log(System.Logger.Level.WARNING, "the leader of election \"" + election.name() + "\" failed; yielding", e);
                 this.yield();
             } finally {

@@ -49,6 +49,9 @@ final class RegistryLock implements DistributedLock {
         try {
             if (local.getHoldCount() == 1) {
                 hold = uninterruptibly(asked.acquireAsync());
+            } else if (hold.state() == HoldState.LOST) {
+                // What the thread does next would not be locked.
+                hold.check();
             }
             isLocked = true;
         } finally {
@@ -63,6 +66,9 @@ final class RegistryLock implements DistributedLock {
         try {
             if (local.getHoldCount() == 1) {
                 hold = request.acquire();
+            } else if (hold.state() == HoldState.LOST) {
+                // What the thread does next would not be locked.
+                hold.check();
             }
             isLocked = true;
         } finally {

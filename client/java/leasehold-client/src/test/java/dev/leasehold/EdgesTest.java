@@ -13,13 +13,15 @@ import java.time.Duration;
 import java.util.HexFormat;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Detached locks, and what a leader may throw, against a coordinator. */
+/** What programs do at the edges: detached locks, futures that they complete themselves, work that fails, against a coordinator. */
 @Timeout(30)
-class DetachedTest {
+class EdgesTest {
     @Test
     void aLockThatWasWaitedForIsHeldForAWholeTtl() throws Exception {
         try (Coordinator coordinator = Coordinator.start();
@@ -71,6 +73,41 @@ class DetachedTest {
                 other.check();
             }));
             assertEquals("b", lost.name());
+        }
+    }
+
+    @Test
+    void aFutureThatTheProgramCompletesGivesItsLockBack() throws Exception {
+        try (Coordinator coordinator = Coordinator.start();
+                LeaseholdClient client = LeaseholdClient.builder(coordinator.url()).connect()) {
+            Hold first = client.lock("a").acquire();
+            CompletableFuture<Hold> waits = client.lock("a").acquireAsync();
+            while (client.admin().getLock("a").waiterCount() == 0) {
+                Thread.sleep(10);
+            }
+            waits.complete(null);
+            first.release();
+            client.lock("a").waitAtMost(Duration.ofSeconds(20)).acquire().release();
+            // Neither does it campaign for an election.
+            assertTrue(client.election("b").campaignAsync().complete(null));
+            client.election("b").campaign().resign();
+        }
+    }
+
+    @Test
+    void workThatReturnsNoStageGivesItsLockBack() throws Exception {
+        try (Coordinator coordinator = Coordinator.start();
+                LeaseholdClient client = LeaseholdClient.builder(coordinator.url()).connect()) {
+            for (boolean throwsError : new boolean[] {false, true}) {
+                CompletableFuture<Object> ran = client.lock("a").callAsync(hold -> {
+                    if (throwsError) {
+                        throw new AssertionError("broken");
+                    }
+                    return null;
+                });
+                assertThrows(ExecutionException.class, () -> ran.get(10, TimeUnit.SECONDS));
+                client.lock("a").waitAtMost(Duration.ofSeconds(20)).acquire().release();
+            }
         }
     }
 }
