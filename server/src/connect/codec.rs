@@ -112,18 +112,23 @@ impl Shape {
         }
     }
 
-    /// Returns what distinguishes this key in an object of this shape, and the shape of its value.
-    fn entry(&self, key: String) -> (Key, Self) {
+    /// Returns what distinguishes this key in an object of this shape, and the shape of its value; nothing if no such object has it.
+    fn entry(&self, key: &str) -> Option<(Key, Self)> {
+        let text = || Key::Text(key.to_owned());
         match self {
             Self::Message(message) => {
-                let field = message.get_field_by_json_name(&key);
-                match field.or_else(|| message.get_field_by_name(&key)) {
-                    Some(field) => (Key::Field(field.number()), Self::of_field(&field)),
-                    None => (Key::Text(key), Self::Other),
+                let field = message.get_field_by_json_name(key);
+                match field.or_else(|| message.get_field_by_name(key)) {
+                    Some(field) => Some((Key::Field(field.number()), Self::of_field(&field))),
+                    // Types with a form of their own in JSON.
+                    None if message.package_name() == "google.protobuf" => {
+                        Some((text(), Self::Other))
+                    }
+                    None => None,
                 }
             }
-            Self::Map(values) => (Key::Text(key), (**values).clone()),
-            Self::Other => (Key::Text(key), Self::Other),
+            Self::Map(values) => Some((text(), (**values).clone())),
+            Self::Other => Some((text(), Self::Other)),
         }
     }
 }
@@ -175,7 +180,10 @@ impl<'de> Visitor<'de> for Shape {
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<(), A::Error> {
         let mut seen = HashSet::new();
         while let Some(key) = entries.next_key::<String>()? {
-            let (known, value) = self.entry(key.clone());
+            // Before its value is read, of any size.
+            let Some((known, value)) = self.entry(&key) else {
+                return Err(Error::custom(format_args!("unrecognized field {key:?}")));
+            };
             if !seen.insert(known) {
                 return Err(Error::custom(format_args!("the key {key:?} occurs twice")));
             }

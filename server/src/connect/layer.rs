@@ -57,6 +57,17 @@ const REMEMBERED: Duration = Duration::from_secs(60 * 60);
 /// Rule for origins: returns whether a web page may make a request, by its origin and the head of the request.
 type Allowed = dyn Fn(&HeaderValue, &Parts) -> bool + Send + Sync;
 
+/// Rule for requests of GET without an origin: returns whether a web page of another server may have made one, by its head.
+type Doubtful = dyn Fn(&Parts) -> bool + Send + Sync;
+
+/// Bound of the messages to some methods.
+#[derive(Clone, Copy)]
+struct Others {
+    /// Returns whether a path is of the other methods.
+    are: fn(&str) -> bool,
+    limit: usize,
+}
+
 /// Layer that serves Connect and gRPC-Web by the gRPC services behind it.
 ///
 /// It must be the outermost, so that all others see gRPC alone. The server must accept HTTP/1.
@@ -65,7 +76,9 @@ pub struct ConnectLayer {
     schema: Arc<Schema>,
     /// Most bytes of a message, as sent and decompressed.
     limit: usize,
+    others: Option<Others>,
     allowed: Arc<Allowed>,
+    doubtful: Arc<Doubtful>,
     cors: CorsLayer,
     websockets: Option<websocket::Settings>,
 }
@@ -124,7 +137,9 @@ impl ConnectLayer {
         let layer = Self {
             schema: Arc::new(Schema::new(pool)),
             limit,
+            others: None,
             allowed: Arc::new(|_, _| false),
+            doubtful: Arc::new(|_| false),
             cors: CorsLayer::new(),
             websockets: None,
         };
@@ -150,6 +165,32 @@ impl ConnectLayer {
         self
     }
 
+    /// Bounds the messages to methods further, for whose paths `are` returns true.
+    #[must_use]
+    pub const fn limit_others(mut self, are: fn(&str) -> bool, limit: usize) -> Self {
+        self.others = Some(Others { are, limit });
+        self
+    }
+
+    /// Refuses requests of GET that name no origin if `doubtful` returns true for them. A browser names none if it takes the page and the
+    /// server for one, as it does if somebody has pointed the page's host name here after it was loaded.
+    #[must_use]
+    pub fn refuse_gets(
+        mut self,
+        doubtful: impl Fn(&Parts) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        self.doubtful = Arc::new(doubtful);
+        self
+    }
+
+    /// Returns the most bytes of a message to the method at a path.
+    fn limit_at(&self, path: &str) -> usize {
+        match self.others {
+            Some(others) if (others.are)(path) => self.limit.min(others.limit),
+            _ => self.limit,
+        }
+    }
+
     /// Serves methods that stream both ways over WebSockets of HTTP/1.1, too, and pings a client that has been silent for so long.
     ///
     /// The server must serve connections of [`accept`](crate::listener::accept): such a connection leaves it.
@@ -172,6 +213,18 @@ impl ConnectLayer {
                 StatusCode::FORBIDDEN,
                 Code::PermissionDenied,
                 message,
+            ));
+        }
+        // No page can ask for an upgrade but by a WebSocket, which names its origin.
+        if head.method == Method::GET
+            && !head.headers.contains_key(header::ORIGIN)
+            && !head.headers.contains_key(header::UPGRADE)
+            && (self.doubtful)(head)
+        {
+            return Some(Rejection::new(
+                StatusCode::FORBIDDEN,
+                Code::PermissionDenied,
+                "GET by a host name needs TLS or a token, since a web page could have made it: call by POST, or by the address",
             ));
         }
         let is_old = head.version < Version::HTTP_2;
@@ -265,7 +318,7 @@ impl ConnectLayer {
             Some(message) => Body::new(http_body_util::Full::new(message)),
             None => body,
         };
-        let body = RequestBody::new(body, call.clone(), self.limit);
+        let body = RequestBody::new(body, call.clone(), self.limit_at(head.uri.path()));
         head.method = Method::POST;
         let request = Request::from_parts(head, Body::new(body));
         let answered = async {
@@ -305,7 +358,7 @@ impl ConnectLayer {
         B::Error: Into<StdError> + fmt::Display,
     {
         let call = self.schema.call_of_grpc_web(request.uri().path());
-        let limit = self.limit;
+        let limit = self.limit_at(request.uri().path());
         let service = service_fn(move |request: Request<Body>| {
             let request = match call.clone() {
                 Some(call) => request.map(|body| Body::new(RequestBody::new(body, call, limit))),

@@ -64,13 +64,13 @@ impl RequestBody {
     fn next_message(&mut self) -> Result<Option<Bytes>, Status> {
         if matches!(self.framing, Framing::Bare) {
             return if self.buffer.len() > self.limit {
-                Err(self.too_long())
+                Err(too_long(self.limit))
             } else {
                 Ok(None)
             };
         }
         while let Some((flags, message)) =
-            envelope::take(&mut self.buffer, self.limit).map_err(|TooLong| self.too_long())?
+            envelope::take(&mut self.buffer, self.limit).map_err(|TooLong| too_long(self.limit))?
         {
             let encoding = match (flags, self.call.encoding) {
                 (0, _) => Encoding::Identity,
@@ -121,20 +121,19 @@ impl RequestBody {
             encoding
                 .decode(message, self.limit)
                 .map_err(|undecodable| match undecodable {
-                    Undecodable::TooLong => self.too_long(),
+                    Undecodable::TooLong(limit) => too_long(limit),
                     Undecodable::Broken(error) => unreadable(&shown(&error)),
                 })?;
         let message = self.call.codec.decode(message, input.clone());
         let message = message.map_err(|error| unreadable(&shown(&error)))?;
         Ok(envelope::wrap(0, &message))
     }
+}
 
-    /// Returns the error with which tonic ends the body of a gRPC request. The layers behind and the sessions know it by its code,
-    /// and refuse the call with `MESSAGE_TOO_LARGE`.
-    fn too_long(&self) -> Status {
-        let limit = self.limit;
-        Status::out_of_range(format!("a message is larger than {limit} bytes"))
-    }
+/// Returns the error with which tonic ends the body of a gRPC request. The layers behind and the sessions know it by its code, and
+/// refuse the call with `MESSAGE_TOO_LARGE`.
+fn too_long(limit: usize) -> Status {
+    Status::out_of_range(format!("a message is larger than {limit} bytes"))
 }
 
 fn not_one(found: &str) -> Status {

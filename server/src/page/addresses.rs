@@ -62,11 +62,7 @@ impl Addresses {
 
     /// Returns whether an origin is that of this coordinator's page, for a call to `host`.
     pub(super) fn is_own(&self, origin: &[u8], host: &Host) -> bool {
-        let is_certain = match host {
-            Host::Ipv4(_) | Host::Ipv6(_) => true,
-            Host::Domain(name) => name == "localhost" || self.admin.has_tls,
-        };
-        is_certain && self.admin.origin(host).as_bytes() == origin
+        (is_certain(host) || self.admin.has_tls) && self.admin.origin(host).as_bytes() == origin
     }
 }
 
@@ -76,6 +72,14 @@ impl Port {
         let scheme = if self.has_tls { "https" } else { "http" };
         let origin = url::Origin::Tuple(scheme.to_owned(), host.clone(), self.number);
         origin.ascii_serialization()
+    }
+}
+
+/// Returns whether nobody can point a host elsewhere: it is an address, or this machine.
+pub(super) fn is_certain(host: &Host) -> bool {
+    match host {
+        Host::Ipv4(_) | Host::Ipv6(_) => true,
+        Host::Domain(name) => name == "localhost",
     }
 }
 

@@ -19,6 +19,7 @@ use axum::{
     routing::get,
 };
 use serde_json::json;
+use url::Host;
 
 /// Path of the page on the admin port.
 pub(crate) const PATH: &str = "/page/";
@@ -39,6 +40,23 @@ const HEADERS: [(HeaderName, &str); 5] = [
     ),
 ];
 
+/// Returns the host that a request calls, by its head.
+fn called_host(head: &Parts) -> Option<Host> {
+    let authority = match head.uri.authority() {
+        Some(authority) => Some(authority.as_str()),
+        None => head
+            .headers
+            .get(header::HOST)
+            .and_then(|host| host.to_str().ok()),
+    };
+    authority.and_then(host_of)
+}
+
+/// Returns whether a request calls a host that nobody can point elsewhere without a certificate: an address, or `localhost`.
+pub(crate) fn has_certain_host(head: &Parts) -> bool {
+    called_host(head).is_some_and(|host| addresses::is_certain(&host))
+}
+
 /// Live page of one coordinator.
 #[derive(Clone, Debug)]
 pub struct Page(Arc<Addresses>);
@@ -54,16 +72,7 @@ impl Page {
     /// Returns whether a request to the API's port comes from this coordinator's page, by its head.
     #[must_use]
     pub fn is_origin(&self, origin: &HeaderValue, head: &Parts) -> bool {
-        let authority = match head.uri.authority() {
-            Some(authority) => Some(authority.as_str()),
-            None => head
-                .headers
-                .get(header::HOST)
-                .and_then(|host| host.to_str().ok()),
-        };
-        authority
-            .and_then(host_of)
-            .is_some_and(|host| self.0.is_own(origin.as_bytes(), &host))
+        called_host(head).is_some_and(|host| self.0.is_own(origin.as_bytes(), &host))
     }
 
     /// Returns the routes of the page.

@@ -14,6 +14,7 @@ use leasehold_proto::v1::{
 use leasehold_store::{Acknowledgement, Status as StoreStatus, Store, clock};
 use tokio::sync::watch;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tonic::codegen::http::header::AUTHORIZATION;
 use uuid::Uuid;
 
 pub use self::listeners::{Listeners, RunError};
@@ -32,7 +33,8 @@ use crate::{
     follow::Reload,
     limits::{LARGEST_OF_OTHERS, LimitLayer, Limits},
     listener::{self, Connections, ListenerOptions, http2_server},
-    page::Page,
+    methods::Method,
+    page::{Page, has_certain_host},
     service_manager,
     services::{
         DESCRIPTORS, admin::Admin, descriptors, election::Elections, listing::Listings,
@@ -183,7 +185,13 @@ pub async fn run_and_announce(
                 .as_ref()
                 .is_some_and(|page| page.is_origin(origin, head))
     });
-    let connect = connect.serve_websockets(config.keepalive_interval);
+    let connect = connect
+        .serve_websockets(config.keepalive_interval)
+        .limit_others(|path| !Method::at(path).is_ours(), small);
+    let has_tls = config.tls_cert.is_some();
+    let connect = connect.refuse_gets(move |head| {
+        !has_tls && !head.headers.contains_key(AUTHORIZATION) && !has_certain_host(head)
+    });
     let router = http2_server(&config)
         // The outermost: what follows sees gRPC alone.
         .layer(connect)

@@ -29,9 +29,25 @@ use crate::{
     access::rules::{Granted, Permission, Place},
     convert,
     sessions::SessionInfo,
-    status::Refusal,
+    status::{Reason, Refusal},
     watch::Watching,
 };
+
+/// Carries an operator's action out to its end, with its lines in the log and the audit log, though its caller goes away meanwhile.
+async fn to_its_end<T: Send + 'static>(
+    action: impl Future<Output = Result<T, Refusal>> + Send + 'static,
+) -> Result<T, Refusal> {
+    let carried_out = tokio::spawn(action).await;
+    carried_out.unwrap_or_else(|_| Err(names::unexpected("an operator's action")))
+}
+
+/// Returns whether what failed may have happened: the audit log tells of it then.
+fn may_have_happened(refusal: &Refusal) -> bool {
+    matches!(
+        refusal.reason,
+        Reason::StoreIndeterminate | Reason::NotReplicated
+    )
+}
 
 /// Implementation of `AdminService`.
 #[derive(Clone, Debug)]
@@ -153,11 +169,23 @@ impl AdminService for Admin {
         let name = convert::lock_name("name", &request.name, coordinator.store())?;
         let one = request.only.map(convert::forced_one).transpose()?;
         rights.check(Permission::Administer, Place::Either, name.as_str())?;
-        let (released, token) = names::force_release(coordinator, &name, one).await?;
-        let by = rights.caller().identity();
-        tracing::info!(lock = %name, only = ?one, released, by, "force release");
-        let audit = coordinator.audit();
-        audit.operator("force_release", (Some(&name), None), by, released);
+        let (coordinator, by) = (
+            coordinator.clone(),
+            rights.caller().identity().map(str::to_owned),
+        );
+        let action = async move {
+            let forced = names::force_release(&coordinator, &name, one).await;
+            let (by, released) = (
+                by.as_deref(),
+                forced.as_ref().map(|(released, _)| *released),
+            );
+            let released = released.unwrap_or_else(may_have_happened);
+            tracing::info!(lock = %name, only = ?one, released, by, "force release");
+            let audit = coordinator.audit();
+            audit.operator("force_release", (Some(&name), None), by, released);
+            forced
+        };
+        let (released, token) = to_its_end(action).await?;
         Ok(Response::new(ForceReleaseResponse {
             released,
             fencing_token: token.get(),
@@ -175,12 +203,22 @@ impl AdminService for Admin {
         let only = convert::asked_holder("fencing_token", request.fencing_token)?;
         let asked = convert::release_request(&request)?;
         rights.check(Permission::Administer, Place::Either, name.as_str())?;
-        let reason = asked.reason.as_str().to_owned();
-        let asked_count = names::request_release(coordinator, &name, only, asked).await?;
-        let by = rights.caller().identity();
-        tracing::info!(lock = %name, ?only, reason, asked_count, by, "request to release");
-        let (audit, was_asked) = (coordinator.audit(), asked_count > 0);
-        audit.operator("request_release", (Some(&name), None), by, was_asked);
+        let (coordinator, by) = (
+            coordinator.clone(),
+            rights.caller().identity().map(str::to_owned),
+        );
+        let action = async move {
+            let reason = asked.reason.as_str().to_owned();
+            let counted = names::request_release(&coordinator, &name, only, asked).await;
+            let (by, asked_count) = (by.as_deref(), counted.as_ref().copied().unwrap_or(0));
+            tracing::info!(lock = %name, ?only, reason, asked_count, by, "request to release");
+            let was_asked = counted.as_ref().map(|count| *count > 0);
+            let was_asked = was_asked.unwrap_or_else(may_have_happened);
+            let audit = coordinator.audit();
+            audit.operator("request_release", (Some(&name), None), by, was_asked);
+            counted
+        };
+        let asked_count = to_its_end(action).await?;
         Ok(Response::new(RequestReleaseResponse { asked_count }))
     }
 
@@ -193,21 +231,34 @@ impl AdminService for Admin {
         let id = convert::session_id("session_id", &request.get_ref().session_id)?;
         let ending = Ending {
             id,
-            coordinator,
-            listings: &self.listings,
+            coordinator: coordinator.clone(),
+            listings: self.listings.clone(),
         };
         let checked = ending.check(rights.granted()).await;
         checked.inspect_err(|refusal| rights.denied(refusal))?;
-        let by = rights.caller().identity();
-        let ended = ending.end().await.inspect_err(|refusal| {
-            let why = &refusal.message;
-            tracing::warn!(session = %id, by, why = %why, "failed to end a session; it may end yet");
-        })?;
-        tracing::info!(session = %id, ?ended, by, "end of a session");
-        let (audit, has_ended) = (coordinator.audit(), ended != EndedCount::default());
-        audit.operator("end_session", (None, Some(id)), by, has_ended);
+        let by = rights.caller().identity().map(str::to_owned);
+        let action = async move {
+            let ended = ending.end().await;
+            let by = by.as_deref();
+            match &ended {
+                Ok(ended) => tracing::info!(session = %id, ?ended, by, "end of a session"),
+                Err(refusal) => {
+                    let why = &refusal.message;
+                    tracing::warn!(session = %id, by, why = %why, "failed to end a session; it may end yet");
+                }
+            }
+            // Once it is marked, it ends, whatever fails then.
+            let has_ended = match &ended {
+                Ok(ended) => *ended != EndedCount::default(),
+                Err(refusal) => refusal.reason != Reason::TooManyEnded,
+            };
+            let audit = ending.coordinator.audit();
+            audit.operator("end_session", (None, Some(id)), by, has_ended);
+            ended
+        };
+        let ended = to_its_end(action).await?;
         Ok(Response::new(EndSessionResponse {
-            ended: has_ended,
+            ended: ended != EndedCount::default(),
             session_count: ended.sessions,
             hold_count: ended.holds,
             waiter_count: ended.waiters,

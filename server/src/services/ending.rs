@@ -31,10 +31,10 @@ const PAUSE: Duration = Duration::from_millis(100);
 const MOST_PASSES: usize = 10;
 
 /// End of one session.
-pub(super) struct Ending<'a> {
+pub(super) struct Ending {
     pub(super) id: SessionId,
-    pub(super) coordinator: &'a Coordinator,
-    pub(super) listings: &'a Listings,
+    pub(super) coordinator: Coordinator,
+    pub(super) listings: Listings,
 }
 
 /// A hold or waiter.
@@ -50,7 +50,7 @@ struct Looked {
     next: Option<String>,
 }
 
-impl Ending<'_> {
+impl Ending {
     /// Checks that the caller may end the session: that it may administer all locks, or at least all that the session has now,
     /// and all of the sessions that have resumed something from it.
     pub(super) async fn check(&self, granted: &Granted) -> Result<(), Refusal> {
@@ -144,7 +144,7 @@ impl Ending<'_> {
                 for (name, view) in page.locks {
                     for Part { one, .. } in self.parts(&view) {
                         found = true;
-                        let forced = names::force_release(self.coordinator, &name, Some(one));
+                        let forced = names::force_release(&self.coordinator, &name, Some(one));
                         let (is_released, _) = forced.await?;
                         let counter = match one {
                             One::Holder(_) => &mut ended.holds,
@@ -169,9 +169,9 @@ impl Ending<'_> {
     async fn page(&self, token: &str) -> Result<Looked, Refusal> {
         let page = self.coordinator.store().list("", token, PAGE).await?;
         let page = page.map_err(|invalid| Refusal::field("page_token", invalid))?;
-        let listings = self.listings;
-        let views = listings
-            .views(self.coordinator, &page.names, SHOWN_WAITERS)
+        let views = self
+            .listings
+            .views(&self.coordinator, &page.names, SHOWN_WAITERS)
             .await?;
         let locks = page.names.into_iter().zip(views);
         Ok(Looked {

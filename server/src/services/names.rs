@@ -48,22 +48,8 @@ pub(crate) async fn view(
 
 /// Takes a lock from its holders, or does what `one` says. Returns whether anything was released, and the token now.
 ///
-/// # Cancel safety
-///
-/// If this is dropped, it goes on in the background: those of this coordinator that it concerns are told in any case.
+/// Not to be dropped: those of this coordinator that it concerns are told in any case.
 pub(crate) async fn force_release(
-    coordinator: &Coordinator,
-    name: &LockName,
-    one: Option<One>,
-) -> Result<(bool, FencingToken), Refusal> {
-    let (coordinator, name) = (coordinator.clone(), name.clone());
-    let forced = tokio::spawn(async move { forced(&coordinator, &name, one).await });
-    forced
-        .await
-        .unwrap_or_else(|_| Err(unexpected("force release")))
-}
-
-async fn forced(
     coordinator: &Coordinator,
     name: &LockName,
     one: Option<One>,

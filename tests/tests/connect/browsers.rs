@@ -3,8 +3,12 @@
 use leasehold_proto::v1::{AcquireOutcome, AcquireRequest, AcquireResponse};
 use leasehold_tests::Coordinator;
 use prost::Message;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
 
-use super::http::{ACQUIRE, Answer, BOTH, Http, JSON, Version, frames};
+use super::http::{ACQUIRE, Answer, BOTH, GET_LOCK, Http, JSON, Version, frames};
 
 const PAGE: (&str, &str) = ("origin", "https://app.example");
 
@@ -87,6 +91,46 @@ async fn the_live_page_may_call() {
             .replace("127.0.0.1", "localhost");
         assert_eq!(call(&coordinator, version, &elsewhere).await, 403);
     }
+}
+
+#[tokio::test]
+async fn a_page_whose_name_was_pointed_here_reads_nothing() {
+    let coordinator = Coordinator::in_process();
+    let http = Http::of(&coordinator, Version::One);
+    let port = http.address().rsplit_once(':').unwrap().1;
+    let ask = async |request: &str, host: &str, rest: &str| {
+        let mut stream = TcpStream::connect(http.address()).await.unwrap();
+        let request =
+            format!("{request} HTTP/1.1\r\nhost: {host}:{port}\r\nconnection: close\r\n{rest}");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        answer
+            .split(' ')
+            .nth(1)
+            .unwrap_or_default()
+            .parse::<u16>()
+            .unwrap()
+    };
+    let get = format!("GET {GET_LOCK}?encoding=json&message=%7B%22name%22:%22a%22%7D");
+    // A browser names no origin with a GET to what it takes for the page's own server.
+    assert_eq!(ask(&get, "evil.example", "\r\n").await, 403);
+    for host in ["127.0.0.1", "localhost", "[::1]"] {
+        assert_eq!(ask(&get, host, "\r\n").await, 200, "{host}");
+    }
+    // No page knows a token.
+    let token = "authorization: Bearer abc\r\n\r\n";
+    assert_eq!(ask(&get, "locks.example", token).await, 200);
+    // A page that posts names its origin.
+    let posts = |origin: &str| {
+        format!(
+            "content-type: application/json\r\n{origin}content-length: 12\r\n\r\n{{\"name\":\"a\"}}"
+        )
+    };
+    let post = format!("POST {ACQUIRE}");
+    assert_eq!(ask(&post, "locks.example", &posts("")).await, 200);
+    let page = posts("origin: http://evil.example\r\n");
+    assert_eq!(ask(&post, "evil.example", &page).await, 403);
 }
 
 #[tokio::test]

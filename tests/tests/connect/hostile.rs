@@ -6,7 +6,7 @@ use flate2::{Compression, write::GzEncoder};
 use leasehold_tests::{Coordinator, RawSession};
 use serde_json::json;
 
-use super::http::{ACQUIRE, BOTH, Http, JSON, LARGEST, WATCH, reason, wrap};
+use super::http::{ACQUIRE, BOTH, HEALTH, Http, JSON, LARGEST, WATCH, reason, wrap};
 
 #[tokio::test]
 async fn hostile_messages_get_a_clear_error() {
@@ -80,6 +80,33 @@ async fn a_bomb_is_not_unpacked() {
         );
         let answer = http.post(ACQUIRE, &headers, "no gzip").await;
         assert_eq!((answer.status, &*answer.reason()), (400, "UNKNOWN_REQUEST"));
+    }
+}
+
+#[tokio::test]
+async fn a_dense_message_is_not_unpacked_either() {
+    let coordinator = Coordinator::in_process();
+    let named = |length| json!({"service": "s".repeat(length)}).to_string();
+    let zipped = |message: &str| {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+        encoder.write_all(message.as_bytes()).unwrap();
+        encoder.finish().unwrap()
+    };
+    let gzip = [JSON, ("content-encoding", "gzip")];
+    for version in BOTH {
+        let http = Http::of(&coordinator, version);
+        // As far as it may go, it is read.
+        let answer = http.post(HEALTH, &gzip, zipped(&named(60_000))).await;
+        assert_eq!(answer.json()["code"], "not_found");
+        // Health has smaller messages than the other services, and everybody may ask.
+        let answer = http.post(HEALTH, &[JSON], named(70_000)).await;
+        assert_eq!(answer.json()["code"], "resource_exhausted");
+        let dense = zipped(&json!({"name": "a", "value": "A".repeat(100_000)}).to_string());
+        let answer = http.post(ACQUIRE, &gzip, dense).await;
+        assert_eq!(
+            (answer.status, &*answer.reason()),
+            (429, "MESSAGE_TOO_LARGE")
+        );
     }
 }
 

@@ -55,7 +55,7 @@ fn status(view: &CoordinatorView, (asked, answered): (SystemTime, SystemTime)) -
         Some(Clock::read(shown, asked, answered))
     });
     let permissions = view.permissions.iter().map(|it| Permission {
-        name: it.permission.clone(),
+        name: escaped(&it.permission),
         locks: it.locks.clone(),
         elections: it.elections.clone(),
     });
