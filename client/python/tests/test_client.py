@@ -49,6 +49,32 @@ async def test_a_hold_is_kept_past_three_ttls(shared: Coordinator, name: str) ->
             assert await client.admin.check_token(name, lock.token)
 
 
+async def test_what_the_wire_cannot_carry_is_refused_and_the_session_stays(client: leasehold.Client, name: str) -> None:
+    async with client.lock(f"{name}/kept") as kept:
+        session = client.info
+        for permits in [1.5, 2**32, "one"]:
+            with pytest.raises((leasehold.Refused, TypeError)):
+                await client.semaphore(name, 3).permits(permits).acquire()  # type: ignore[arg-type]
+        with pytest.raises((leasehold.Refused, TypeError)):
+            await client.lock(5).acquire()  # type: ignore[arg-type]
+        async with client.semaphore(name, 3).permits(2) as held:
+            with pytest.raises(TypeError):
+                await held.keep(1.5)  # type: ignore[arg-type]
+        kept.check()
+        assert client.info == session
+
+
+async def test_a_source_of_traces_that_fails_costs_no_release(shared: Coordinator, client: leasehold.Client, name: str) -> None:
+    def trace_context() -> str:
+        raise RuntimeError("no trace")
+
+    async with leasehold.connect(shared.url, trace_context=trace_context) as traced:
+        async with traced.lock(name):
+            pass
+        async with client.lock(name, wait=0):
+            pass
+
+
 async def test_busy_timed_out_and_tries(client: leasehold.Client, other: leasehold.Client, name: str) -> None:
     async with client.lock(name, value="step 1"):
         assert await other.lock(name).try_acquire() is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,8 @@ from ._endpoints import Endpoint
 from ._failure import Failure, from_rpc
 from ._version import VERSION
 from .errors import ConnectError, Forked
+
+log = logging.getLogger("leasehold")
 
 TraceSource = Callable[[], str | None]
 """Function that returns the present trace context as a `traceparent`, or none."""
@@ -46,7 +49,13 @@ class Settings:
 
     def trace(self) -> str:
         """Returns the caller's present trace context; empty if there is none."""
-        return (self.traces() or "") if self.traces else ""
+        try:
+            trace = self.traces() if self.traces else None
+        except Exception:
+            # A trace is not worth a release that is never sent.
+            log.debug("the source of traces failed", exc_info=True)
+            return ""
+        return trace if isinstance(trace, str) else ""
 
     def channel(self, endpoint: Endpoint, target: str | None = None, *, probed: bool = False) -> grpc.aio.Channel:
         """Returns a channel to an endpoint, or to one of its addresses, where the one that the URL names must answer."""

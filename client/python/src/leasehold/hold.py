@@ -322,6 +322,8 @@ class Hold:
 
     async def keep(self, permits: int) -> None:
         """Gives permits of a semaphore back, and keeps so many. Raises `HoldError` if that was not confirmed."""
+        if not isinstance(permits, int):
+            raise TypeError("permits are a whole number")
         if permits < 1:
             raise ValueError("a hold keeps at least one permit; release it instead")
         await self._change(Reduce(permits))

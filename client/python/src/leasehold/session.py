@@ -8,8 +8,10 @@ from types import TracebackType
 
 from ._clock import SECOND, Seconds, nanos, now, wire
 from ._driver import Driver
+from ._failure import invalid_field
 from ._machine import AcquireSpec, Granted, SessionInfo
 from ._transport import Settings
+from .errors import Refused
 from .hold import Hold
 from .v1 import session_pb2
 
@@ -74,6 +76,11 @@ class Session:
     async def _grant(self, spec: AcquireSpec) -> list[Granted]:
         self._driver.check_fork()
         # Here, where the caller's context is the current one.
+        try:
+            spec.message(spec.wait)
+        except (TypeError, ValueError) as error:
+            # Before anything is noted: the session would make the same message on each stream, and fail each time.
+            raise Refused(spec.label, invalid_field("acquire", str(error))) from error
         return await self._driver.acquire(replace(spec, trace=self._driver.settings.trace()))
 
     async def _acquire(self, spec: AcquireSpec) -> list[Hold]:
