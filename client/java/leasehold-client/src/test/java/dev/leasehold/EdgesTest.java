@@ -14,6 +14,8 @@ import java.util.HexFormat;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
+import java.util.concurrent.Executor;
+import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
@@ -107,6 +109,31 @@ class EdgesTest {
                 });
                 assertThrows(ExecutionException.class, () -> ran.get(10, TimeUnit.SECONDS));
                 client.lock("a").waitAtMost(Duration.ofSeconds(20)).acquire().release();
+            }
+        }
+    }
+
+    @Test
+    void anExecutorThatTakesNothingOrRunsAtOnceCostsNoLock() throws Exception {
+        List<Executor> executors = List.of(Runnable::run, task -> {
+            throw new RejectedExecutionException("full");
+        });
+        for (Executor executor : executors) {
+            try (Coordinator coordinator = Coordinator.start()) {
+                CompletableFuture<LostReason> lost = new CompletableFuture<>();
+                LeaseholdClient client = LeaseholdClient.builder(coordinator.url()).executor(executor).connect();
+                client.lock("a").acquire().onLost(lost::complete);
+                // What follows may run where the grant arrives, and asks the same session.
+                CompletableFuture<Hold> second = client.lock("b")
+                        .acquireAsync()
+                        .thenCompose(hold -> hold.releaseAsync())
+                        .thenCompose(none -> client.lock("c").acquireAsync());
+                second.get(10, TimeUnit.SECONDS).release();
+                client.close();
+                assertEquals(LostReason.SESSION_CLOSED, lost.get(10, TimeUnit.SECONDS));
+                try (LeaseholdClient other = LeaseholdClient.builder(coordinator.url()).connect()) {
+                    other.lock("a").waitAtMost(Duration.ofSeconds(10)).acquire().release();
+                }
             }
         }
     }

@@ -152,6 +152,10 @@ public final class SessionDriver {
             deferred.add(action);
             return;
         }
+        settings.executor().afterwards(() -> locked(action));
+    }
+
+    private void locked(LongConsumer action) {
         List<Consumer<ClientMetrics>> told;
         mutex.lock();
         try {

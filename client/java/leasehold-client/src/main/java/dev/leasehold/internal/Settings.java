@@ -23,9 +23,10 @@ public record Settings(
         long connectTimeout,
         long backoffMin,
         long backoffMax,
-        Executor executor,
+        Tasks executor,
         Consumer<Map<String, String>> propagation,
         Measures measures) {
+    private static final System.Logger LOG = System.getLogger("dev.leasehold");
 
     /** Makes the settings; fails with IllegalArgumentException if they can't be used. */
     public static Settings of(
@@ -42,8 +43,8 @@ public record Settings(
         }
         List<Endpoint> parsed = Endpoint.parse(endpoints);
         return new Settings(
-                parsed, new Credentials(credentials, parsed), connectTimeout, backoffMin, backoffMax, executor, propagation,
-                measures);
+                parsed, new Credentials(credentials, parsed), connectTimeout, backoffMin, backoffMax, new Tasks(executor),
+                propagation, measures);
     }
 
     /** Returns what the program's hook adds to a request. */
@@ -52,7 +53,13 @@ public record Settings(
             return Map.of();
         }
         Map<String, String> carrier = new java.util.HashMap<>();
-        propagation.accept(carrier);
+        try {
+            propagation.accept(carrier);
+        } catch (RuntimeException e) {
+            // A trace is not worth a release that is never sent.
+            LOG.log(System.Logger.Level.DEBUG, "the hook for traces failed", e);
+            return Map.of();
+        }
         return carrier;
     }
 

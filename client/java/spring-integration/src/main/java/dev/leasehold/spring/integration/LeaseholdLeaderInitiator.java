@@ -1,11 +1,18 @@
 package dev.leasehold.spring.integration;
 
 import dev.leasehold.Election;
+import dev.leasehold.ErrorKind;
 import dev.leasehold.HoldState;
 import dev.leasehold.LeaseholdClient;
+import dev.leasehold.LeaseholdException;
+import dev.leasehold.LockLostException;
 import dev.leasehold.Term;
 import java.nio.charset.StandardCharsets;
+import java.time.Duration;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 import org.springframework.beans.factory.DisposableBean;
 import org.springframework.context.ApplicationEventPublisher;
 import org.springframework.context.ApplicationEventPublisherAware;
@@ -28,6 +35,11 @@ import org.springframework.integration.leader.event.LeaderEventPublisher;
 public final class LeaseholdLeaderInitiator implements SmartLifecycle, DisposableBean, ApplicationEventPublisherAware {
     /** Phase in which it starts and stops: late and early, as other initiators do. */
     public static final int DEFAULT_PHASE = Integer.MAX_VALUE - 1000;
+
+    /** Shortest and longest pause after a campaign or a term that failed or ended at once. */
+    private static final Duration SHORTEST_PAUSE = Duration.ofMillis(100);
+
+    private static final Duration LONGEST_PAUSE = Duration.ofSeconds(5);
 
     private static final System.Logger LOG = System.getLogger("dev.leasehold");
 
@@ -149,13 +161,50 @@ public final class LeaseholdLeaderInitiator implements SmartLifecycle, Disposabl
 
         private void run() {
             try {
-                election.run(this::lead);
-            } catch (InterruptedException e) {
-                LOG.log(System.Logger.Level.DEBUG, "the candidate of election \"{0}\" stopped", election.name());
-            } catch (RuntimeException e) {
-                LOG.log(System.Logger.Level.ERROR, "the campaign for election \"" + election.name() + "\" ended", e);
+                Duration pause = SHORTEST_PAUSE;
+                while (!stopping.isDone()) {
+                    long begunAt = System.nanoTime();
+                    boolean goesOn = campaignOnce();
+                    if (!goesOn) {
+                        return;
+                    }
+                    // What fails or ends at once must not become a loop.
+                    boolean isQuick = System.nanoTime() - begunAt < LONGEST_PAUSE.toNanos();
+                    if (isQuick) {
+                        await(pause);
+                    }
+                    Duration longer = pause.multipliedBy(2);
+                    pause = !isQuick ? SHORTEST_PAUSE : longer.compareTo(LONGEST_PAUSE) < 0 ? longer : LONGEST_PAUSE;
+                }
             } finally {
                 ended.complete(null);
+            }
+        }
+
+        /** Campaigns, and leads for a term. Returns whether there is another campaign, if this process does not stop. */
+        private boolean campaignOnce() {
+            try (Term term = election.campaign()) {
+                lead(term);
+            } catch (InterruptedException e) {
+                LOG.log(System.Logger.Level.DEBUG, "the candidate of election \"{0}\" stops", election.name());
+            } catch (LockLostException e) {
+                LOG.log(System.Logger.Level.WARNING, "lost the leadership of election \"" + election.name() + "\"; campaigning again", e);
+            } catch (LeaseholdException e) {
+                if (e.kind() == ErrorKind.CLOSED) {
+                    LOG.log(System.Logger.Level.DEBUG, "the client of election \"{0}\" is closed", election.name());
+                    return false;
+                }
+                LOG.log(System.Logger.Level.WARNING, "the campaign for election \"" + election.name() + "\" failed, and is repeated", e);
+            }
+            return true;
+        }
+
+        /** Waits for this long, or until it stops. */
+        private void await(Duration pause) {
+            try {
+                stopping.get(pause.toNanos(), TimeUnit.NANOSECONDS);
+            } catch (TimeoutException | InterruptedException | ExecutionException e) {
+                // The campaign goes on, unless it stops.
             }
         }
 
