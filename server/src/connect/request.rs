@@ -121,7 +121,7 @@ impl RequestBody {
             encoding
                 .decode(message, self.limit)
                 .map_err(|undecodable| match undecodable {
-                    Undecodable::TooLong(limit) => too_long(limit),
+                    Undecodable::TooLong => too_long(self.limit),
                     Undecodable::Broken(error) => unreadable(&shown(&error)),
                 })?;
         let message = self.call.codec.decode(message, input.clone());
