@@ -60,7 +60,8 @@ async fn publish(redis: &mut MultiplexedConnection, channel: &str, payload: &[u8
     let mut publish = redis::cmd("PUBLISH");
     publish.arg(channel).arg(payload);
     let heard: u32 = publish.query_async(redis).await.unwrap();
-    assert_eq!(heard, 1, "one coordinator listens on {channel}");
+    // Twice, while a coordinator that has connected anew is still there by its former connection.
+    assert!(heard > 0, "nobody listens on {channel}");
 }
 
 fn payload(kind: u8, owner_id: &[u8], token: i64, key: &str) -> Vec<u8> {
