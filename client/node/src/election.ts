@@ -224,7 +224,7 @@ export class Election {
       try {
         await runUnder([term], signal, log, (stop) => lead(term, stop));
       } catch (error) {
-        // The work may be told of the loss of another lock as well: that is its own failure.
+        // The work may lose another lock as well: that is its own failure.
         const isLost =
           error instanceof LockLostError && error.lock === term.name && error.token === term.token;
         if (signal.aborted) {
