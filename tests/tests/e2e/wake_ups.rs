@@ -60,8 +60,28 @@ async fn publish(redis: &mut MultiplexedConnection, channel: &str, payload: &[u8
     let mut publish = redis::cmd("PUBLISH");
     publish.arg(channel).arg(payload);
     let heard: u32 = publish.query_async(redis).await.unwrap();
-    // Twice, while a coordinator that has connected anew is still there by its former connection.
-    assert!(heard > 0, "nobody listens on {channel}");
+    assert_eq!(heard, 1, "one coordinator listens on {channel}");
+}
+
+/// Waits until Redis has noticed that nobody listens to a pattern any more.
+async fn no_patterns(redis: &RedisServer) {
+    let redis = redis.async_connection().await;
+    wait::until("the listener to be gone", PROMPT, || {
+        let mut redis = redis.clone();
+        async move {
+            let mut ask = redis::cmd("PUBSUB");
+            match ask
+                .arg("NUMPAT")
+                .query_async::<u32>(&mut redis)
+                .await
+                .unwrap()
+            {
+                0 => Ok(()),
+                listeners => Err(listeners),
+            }
+        }
+    })
+    .await;
 }
 
 fn payload(kind: u8, owner_id: &[u8], token: i64, key: &str) -> Vec<u8> {
@@ -93,6 +113,8 @@ async fn handed_on() -> HandedOn {
     assert_eq!(response.outcome(), AcquireOutcome::Granted);
     let heard = timeout(PROMPT, listening.on_message().next()).await;
     let message = heard.unwrap().expect("the hand-off was published");
+    drop(listening);
+    no_patterns(&redis).await;
     let published = (
         message.get_channel_name().to_owned(),
         message.get_payload_bytes().to_vec(),
