@@ -26,6 +26,11 @@ type cycle struct {
 	pause     time.Duration
 }
 
+// firstCycle returns the first cycle of a client, for a lock of its own: the time that connecting takes is no time in a queue.
+func firstCycle(client string) cycle {
+	return cycle{lock: "torture/first/" + client, mode: "exclusive"}
+}
+
 // drawCycle draws a cycle. A quorum has exclusive locks alone.
 func drawCycle(random *rand.Rand, quorum bool) cycle {
 	millis := func(from, to int) time.Duration {

@@ -137,8 +137,7 @@ func follow(folder string) []leasehold.Option {
 
 func (w *world) live(random *rand.Rand) {
 	registers := &registers{address: w.address}
-	for w.stop.Err() == nil {
-		cycle := drawCycle(random, w.quorum)
+	for cycle := firstCycle(w.worker.name); w.stop.Err() == nil; cycle = drawCycle(random, w.quorum) {
 		w.run(cycle, registers)
 		w.sleep(cycle.pause)
 	}

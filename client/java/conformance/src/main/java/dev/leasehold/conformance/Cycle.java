@@ -20,6 +20,11 @@ record Cycle(String lock, String mode, int permits, Long longestWait, long giveU
     /** Number of permits of each semaphore. */
     private static final int LIMIT = 4;
 
+    /** Returns the first cycle of a client, for a lock of its own: the time that loading and connecting take is no time in a queue. */
+    static Cycle first(String client) {
+        return new Cycle("torture/first/" + client, "exclusive", 0, null, 0, 0, 0, 0);
+    }
+
     /** Draws a cycle. A quorum has exclusive locks alone. */
     static Cycle draw(SplittableRandom random, boolean isQuorum) {
         String mode = "exclusive";

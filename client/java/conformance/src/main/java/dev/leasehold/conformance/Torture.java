@@ -125,11 +125,13 @@ public final class Torture {
 
     private void live(SplittableRandom random) throws InterruptedException {
         Registers writes = new Registers(registers, name);
-        boolean isOver = false;
-        while (!isOver) {
-            Cycle cycle = Cycle.draw(random, isQuorum);
+        Cycle cycle = Cycle.first(name);
+        while (true) {
             run(cycle, writes);
-            isOver = stop.await(cycle.pause(), TimeUnit.MILLISECONDS);
+            if (stop.await(cycle.pause(), TimeUnit.MILLISECONDS)) {
+                return;
+            }
+            cycle = Cycle.draw(random, isQuorum);
         }
     }
 
