@@ -180,8 +180,8 @@ public final class Admin {
 
     /**
      * Watches what happens to all locks whose names begin with the prefix, over all coordinators, until the watcher is closed: first a snapshot,
-     * then every event. The listener is called on the client's executor, for one item after the other. It must keep up: the coordinator keeps
-     * back what is not read, and drops it after a while, which is a {@link WatchItem.Gap}.
+     * then every event. The listener is called on the client's executor, for one item after the other; what it throws is logged. It must keep
+     * up: the coordinator keeps back what is not read, and drops it after a while, which is a {@link WatchItem.Gap}.
      *
      * <p>If the connection breaks or the coordinator goes away, the listener is told a gap, and the watcher asks again, for as long as it
      * takes.

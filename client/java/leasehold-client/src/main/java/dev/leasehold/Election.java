@@ -15,6 +15,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.BiFunction;
+import java.util.function.BooleanSupplier;
 import java.util.function.Consumer;
 import java.util.function.Function;
 import java.util.function.Supplier;
@@ -143,9 +144,14 @@ public final class Election {
      * @throws InterruptedException when the thread is interrupted
      */
     public <E extends Exception> void run(LockBody.Action<? super Term, E> work) throws E, InterruptedException {
+        runUntil(() -> false, work);
+    }
+
+    /** Runs the work as {@link #run} does, and looks before each campaign whether there shall be another. */
+    private <E extends Exception> void runUntil(BooleanSupplier isOver, LockBody.Action<? super Term, E> work) throws E, InterruptedException {
         Retrying retrying = new Retrying(calls.settings());
         int failures = 0;
-        while (true) {
+        while (!isOver.getAsBoolean()) {
             Term term;
             try {
                 term = campaign();
@@ -182,17 +188,18 @@ public final class Election {
 
     /**
      * Campaigns and leads as {@link #run} does, on a task of the client's executor. The work begins there, and goes on until the stage that it
-     * returns is done. It learns of a loss by {@link Term#onLost}, and by {@link Term#onStop} that this future was cancelled, which ends the
-     * campaign; it is waited for before this process resigns.
+     * returns is done. It learns of a loss by {@link Term#onLost}, and by {@link Term#onStop} that this future was cancelled or completed by
+     * the program, which ends the campaign; it is waited for before this process resigns.
      */
     public CompletableFuture<Void> runAsync(Function<? super Term, ? extends CompletionStage<?>> work) {
         CompletableFuture<Void> result = new CompletableFuture<>();
         AtomicReference<Term> leading = new AtomicReference<>();
-        CompletableFuture<Thread> runner = new CompletableFuture<>();
+        Runner runner = new Runner();
         calls.settings().executor().execute(() -> {
-            runner.complete(Thread.currentThread());
+            runner.begin();
             try {
-                run(term -> {
+                // The interrupt of a cancellation that comes with a loss is taken for that of the loss.
+                runUntil(result::isDone, term -> {
                     leading.set(term);
                     if (result.isDone()) {
                         term.requestStop();
@@ -203,18 +210,38 @@ public final class Election {
                 result.cancel(false);
             } catch (Throwable e) {
                 result.completeExceptionally(e);
+            } finally {
+                runner.end();
             }
         });
         result.whenComplete((none, failure) -> {
-            if (result.isCancelled()) {
-                Term term = leading.get();
-                if (term != null) {
-                    term.requestStop();
-                }
-                runner.thenAccept(Thread::interrupt);
+            Term term = leading.get();
+            if (term != null) {
+                term.requestStop();
             }
+            runner.interrupt();
         });
         return result;
+    }
+
+    /** Thread of the client's executor while it runs a task, to be interrupted no longer than that. */
+    private static final class Runner {
+        private Thread thread;
+
+        synchronized void begin() {
+            thread = Thread.currentThread();
+        }
+
+        synchronized void interrupt() {
+            if (thread != null && thread != Thread.currentThread()) {
+                thread.interrupt();
+            }
+        }
+
+        synchronized void end() {
+            thread = null;
+            Thread.interrupted();
+        }
     }
 
     /** Returns whether a campaign that failed is worth repeating. Another leader is an answer, not a failure. */
@@ -245,7 +272,7 @@ public final class Election {
      * gets the newest state, and that others were skipped. A leader that is resumed on another session stays in its term, which is no change.
      *
      * <p>If the connection breaks or the coordinator goes away, the observer asks again, for as long as it takes; the next change then says
-     * that it may have skipped some. The listener is called on the client's executor, for one change after the other.
+     * that it may have skipped some. The listener is called on the client's executor, for one change after the other; what it throws is logged.
      *
      * @param listener is told the changes
      * @param failed is told why the observer ended, if a coordinator refuses for good

@@ -6,28 +6,67 @@ import java.util.concurrent.Callable;
 
 /** Work that runs on this thread while locks are held, and is interrupted when one of them is lost. */
 final class Scope {
-    private final Thread thread = Thread.currentThread();
+    private static final ThreadLocal<Interrupts> INTERRUPTS = new ThreadLocal<>();
+
+    /** What the scopes of a thread, one within the other, have interrupted it for. Locked while it is looked at. */
+    private static final class Interrupts {
+        final Thread thread = Thread.currentThread();
+        /** Scopes that are not over. */
+        int open;
+        /** Those of them that have lost a lock. */
+        int lost;
+        /** Whether somebody else had interrupted the thread before the first of them did: that is not taken back. */
+        boolean hadAnother;
+    }
+
+    private final Interrupts interrupts;
     private boolean isOver;
-    private boolean hasInterrupted;
+    private boolean hasLost;
 
-    private Scope() {}
+    private Scope() {
+        Interrupts outer = INTERRUPTS.get();
+        interrupts = outer == null ? new Interrupts() : outer;
+        INTERRUPTS.set(interrupts);
+        interrupts.open++;
+    }
 
-    private synchronized void interrupt(HoldState state) {
-        // Releasing it is the work's own doing.
-        if (!isOver && state == HoldState.LOST) {
-            // An interrupt that came before is not taken back.
-            hasInterrupted |= !thread.isInterrupted();
-            thread.interrupt();
+    private void interrupt(HoldState state) {
+        synchronized (interrupts) {
+            // Releasing it is the work's own doing.
+            if (isOver || hasLost || state != HoldState.LOST) {
+                return;
+            }
+            hasLost = true;
+            if (interrupts.lost == 0) {
+                interrupts.hadAnother = interrupts.thread.isInterrupted();
+            }
+            interrupts.lost++;
+            interrupts.thread.interrupt();
         }
     }
 
-    /** Ends the scope: no interrupt comes after it, and that of a loss is taken back. Returns whether there was one. */
-    private synchronized boolean end() {
-        isOver = true;
-        if (hasInterrupted) {
-            Thread.interrupted();
+    /**
+     * Ends the scope: no interrupt comes after it, and that of its loss is taken back, unless a scope around it has lost a lock too, whose
+     * work has to learn of that. Returns whether there was one, and none before it.
+     */
+    private boolean end() {
+        synchronized (interrupts) {
+            isOver = true;
+            interrupts.open--;
+            if (interrupts.open == 0) {
+                INTERRUPTS.remove();
+            }
+            if (!hasLost) {
+                return false;
+            }
+            interrupts.lost--;
+            if (interrupts.lost > 0) {
+                interrupts.thread.interrupt();
+            } else if (!interrupts.hadAnother) {
+                Thread.interrupted();
+            }
+            return !interrupts.hadAnother;
         }
-        return hasInterrupted;
     }
 
     /**

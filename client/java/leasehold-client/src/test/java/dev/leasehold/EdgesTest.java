@@ -1,6 +1,8 @@
 package dev.leasehold;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -12,11 +14,16 @@ import java.security.MessageDigest;
 import java.time.Duration;
 import java.util.HexFormat;
 import java.util.List;
+import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Executor;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
@@ -135,6 +142,101 @@ class EdgesTest {
                     other.lock("a").waitAtMost(Duration.ofSeconds(10)).acquire().release();
                 }
             }
+        }
+    }
+
+    @Test
+    void workInAnotherLearnsOfItsOwnLoss() throws Exception {
+        try (Coordinator coordinator = Coordinator.start();
+                LeaseholdClient client = LeaseholdClient.builder(coordinator.url()).connect()) {
+            LockLostException lost = assertThrows(LockLostException.class, () -> client.lock("outer").call(outer -> {
+                assertThrows(LockLostException.class, () -> client.lock("inner").call(inner -> {
+                    client.admin().forceRelease("inner");
+                    assertThrows(InterruptedException.class, () -> Thread.sleep(20_000));
+                    // The thread is interrupted for both, and has noticed one.
+                    client.admin().forceRelease("outer");
+                    while (outer.isHeld()) {
+                        Thread.onSpinWait();
+                    }
+                    return null;
+                }));
+                assertThrows(InterruptedException.class, () -> Thread.sleep(20_000));
+                return null;
+            }));
+            assertEquals("outer", lost.name());
+            // What the work throws besides.
+            assertEquals(List.of(), List.of(lost.getSuppressed()));
+            assertFalse(Thread.interrupted());
+            // The loss of one alone is over with it.
+            client.lock("outer").call(outer -> {
+                assertThrows(LockLostException.class, () -> client.lock("inner").call(inner -> {
+                    client.admin().forceRelease("inner");
+                    Thread.sleep(20_000);
+                    return null;
+                }));
+                assertFalse(Thread.currentThread().isInterrupted());
+                return null;
+            });
+        }
+    }
+
+    @Test
+    void listenersThatFailAreToldTheNextEventAndKeepNoThread() throws Exception {
+        ExecutorService one = Executors.newSingleThreadExecutor();
+        try (Coordinator coordinator = Coordinator.start();
+                LeaseholdClient client = LeaseholdClient.builder(coordinator.url()).executor(one).connect()) {
+            BlockingQueue<LeaderChange> changes = new LinkedBlockingQueue<>();
+            BlockingQueue<WatchItem> items = new LinkedBlockingQueue<>();
+            Consumer<LeaseholdException> failed = failure -> {};
+            try (Observer observer = client.election("a").observe(change -> fail(changes, change), failed);
+                    Watcher watcher = client.admin().watch("b", item -> fail(items, item), failed)) {
+                assertTrue(changes.poll(10, TimeUnit.SECONDS).leader().isEmpty());
+                // The executor's one thread is free, although both go on.
+                client.election("a").campaignAsync().get(10, TimeUnit.SECONDS);
+                assertTrue(changes.poll(10, TimeUnit.SECONDS).leader().isPresent());
+                client.lock("b").acquireAsync().get(10, TimeUnit.SECONDS);
+                WatchItem item;
+                do {
+                    item = items.poll(10, TimeUnit.SECONDS);
+                    assertNotNull(item);
+                } while (!(item instanceof WatchItem.Event));
+            }
+        } finally {
+            one.shutdownNow();
+        }
+    }
+
+    private static <T> void fail(BlockingQueue<T> told, T what) {
+        told.add(what);
+        throw new IllegalStateException("broken on purpose");
+    }
+
+    @Test
+    void aCampaignThatIsCancelledOnALossIsNotRepeated() throws Exception {
+        ExecutorService one = Executors.newSingleThreadExecutor();
+        try (Coordinator coordinator = Coordinator.start();
+                LeaseholdClient client = LeaseholdClient.builder(coordinator.url()).executor(one).connect()) {
+            CompletableFuture<Term> leads = new CompletableFuture<>();
+            CompletableFuture<Void> work = new CompletableFuture<>();
+            CompletableFuture<Void> campaign = client.election("a").runAsync(term -> {
+                leads.complete(term);
+                return work;
+            });
+            Term term = leads.get(10, TimeUnit.SECONDS);
+            client.admin().forceRelease("a");
+            while (term.isHeld()) {
+                Thread.sleep(10);
+            }
+            assertTrue(campaign.cancel(false));
+            work.complete(null);
+            // The executor's thread is free again, and nobody interrupts it.
+            one.submit(() -> {
+                Thread.sleep(100);
+                return null;
+            }).get(10, TimeUnit.SECONDS);
+            assertTrue(client.election("a").leader().isEmpty());
+        } finally {
+            one.shutdownNow();
         }
     }
 }

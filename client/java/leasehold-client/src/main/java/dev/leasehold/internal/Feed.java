@@ -9,12 +9,14 @@ import io.grpc.Status;
 import java.util.concurrent.ArrayBlockingQueue;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
 
 /**
- * Stream of events that outlives its connections and the coordinators that serve it: it is opened again whenever it ends, on a task of the
- * client's executor, which also calls the listener. One message is asked for at a time, so that the coordinator keeps what is not read.
+ * Stream of events that outlives its connections and the coordinators that serve it: it is opened again whenever it ends, on a thread of its
+ * own. The client's executor calls the listener, for one event after the other; what it throws is logged. One message is asked for at a
+ * time, so that the coordinator keeps what is not read.
  *
  * @param <Q> the request
  * @param <A> the events
@@ -53,7 +55,7 @@ public final class Feed<Q, A> implements AutoCloseable {
         this.heard = heard;
         this.broken = broken;
         this.failed = failed;
-        calls.settings().executor().execute(this::run);
+        Threads.start("leasehold-feed", this::run);
     }
 
     private void run() {
@@ -68,15 +70,26 @@ public final class Feed<Q, A> implements AutoCloseable {
                 // A client that received messages was known, and may be again with a token that was replaced meanwhile.
                 boolean mayBeKnown = failure.isUnauthenticated() && wasHeard[0];
                 if (isPermanent(failure) && !mayBeKnown) {
-                    failed.accept(failure);
+                    tell(failed, failure);
                     return;
                 }
                 LOG.log(System.Logger.Level.DEBUG, "a stream of events broke: {0}", failure);
-                broken.accept(failure);
+                tell(broken, failure);
                 retrying.pause(failure);
             }
         } catch (InterruptedException e) {
+            // Nobody interrupts this thread.
             Thread.currentThread().interrupt();
+        }
+    }
+
+    /** Has the program's executor call a listener, and waits for it, unless the stream is ended meanwhile. */
+    private <T> void tell(Consumer<T> listener, T what) throws InterruptedException {
+        CompletableFuture<Void> told = CompletableFuture.runAsync(() -> listener.accept(what), calls.settings().executor());
+        try {
+            CompletableFuture.anyOf(told, ended).get();
+        } catch (ExecutionException e) {
+            LOG.log(System.Logger.Level.WARNING, "a listener of events failed; it is told the next ones nevertheless", e.getCause());
         }
     }
 
@@ -133,7 +146,7 @@ public final class Feed<Q, A> implements AutoCloseable {
                     wasHeard[0] = true;
                 }
                 if (!ended.isDone()) {
-                    heard.accept(item.message);
+                    tell(heard, item.message);
                 }
                 call.request(1);
             }
