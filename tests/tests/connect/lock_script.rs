@@ -70,7 +70,7 @@ impl Shell {
 }
 
 fn await_file(path: &Path) {
-    wait::until_blocking("the job to start", Duration::from_secs(10), || {
+    wait::until_blocking("the job to start", Duration::from_secs(30), || {
         path.exists().then_some(()).ok_or("no file")
     });
 }
@@ -78,7 +78,7 @@ fn await_file(path: &Path) {
 /// Waits until the job writes no longer.
 fn await_silence(alive: &Path) {
     let mut last = (fs::read(alive).unwrap(), Instant::now());
-    wait::until_blocking("the job to stop", Duration::from_secs(10), || {
+    wait::until_blocking("the job to stop", Duration::from_secs(30), || {
         let now = fs::read(alive).unwrap();
         if now != last.0 {
             last = (now, Instant::now());
@@ -164,11 +164,11 @@ fn a_forced_release_kills_the_job() {
 fn a_coordinator_that_does_not_answer_stops_the_job_in_time() {
     let coordinator = Coordinator::process().start();
     let shell = Shell::new(&coordinator);
-    let mut script = shell.start_job("3s");
+    let mut script = shell.start_job("10s");
     coordinator.stop();
     let stopped = Instant::now();
     assert_eq!(script.wait().unwrap().code(), Some(70));
-    assert!(stopped.elapsed() < Duration::from_secs(3));
+    assert!(stopped.elapsed() < Duration::from_secs(10));
     assert_eq!(fs::read_to_string(shell.path("log")).unwrap(), "asked\n");
     coordinator.cont();
 }
@@ -177,13 +177,13 @@ fn a_coordinator_that_does_not_answer_stops_the_job_in_time() {
 fn the_job_does_not_outlive_a_killed_script() {
     let coordinator = Coordinator::process().start();
     let shell = Shell::new(&coordinator);
-    let mut script = shell.start_job("3s");
+    let mut script = shell.start_job("10s");
     script.kill().unwrap();
     script.wait().unwrap();
     // The next one works after the TTL at the latest, and the first job is gone by then.
     let next = "cp alive before; sleep 0.3; cmp alive before";
     assert_eq!(
-        shell.run(&["job", "--wait", "20s", "--", "sh", "-c", next]),
+        shell.run(&["job", "--wait", "30s", "--", "sh", "-c", next]),
         0
     );
     assert_eq!(fs::read_to_string(shell.path("log")).unwrap(), "asked\n");
@@ -193,11 +193,11 @@ fn the_job_does_not_outlive_a_killed_script() {
 fn a_stopped_script_keeps_its_lock() {
     let coordinator = Coordinator::process().start();
     let shell = Shell::new(&coordinator);
-    let mut script = shell.start_job("6s");
+    let mut script = shell.start_job("10s");
     let id = Pid::from_child(&script);
     kill_process(id, Signal::STOP).unwrap();
     // Longer than its TTL.
-    assert_eq!(shell.run(&["job", "--wait", "8s", "--", "true"]), 75);
+    assert_eq!(shell.run(&["job", "--wait", "12s", "--", "true"]), 75);
     kill_process(id, Signal::CONT).unwrap();
     kill_process(id, Signal::TERM).unwrap();
     assert_eq!(script.wait().unwrap().code(), Some(3));

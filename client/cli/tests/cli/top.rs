@@ -1,6 +1,9 @@
 //! `top` at a real pseudo-terminal, with a real coordinator on a real Redis.
 
-use std::process::{Command, Stdio};
+use std::{
+    process::{Command, Stdio},
+    time::Duration,
+};
 
 use leasehold_client::{AcquireError, Client, LockGuard, LostReason};
 use leasehold_tests::{Coordinator, RedisServer, Terminal};
@@ -8,6 +11,8 @@ use leasehold_tests::{Coordinator, RedisServer, Terminal};
 use super::{heed_signals, output, stderr, until_waiters};
 
 const SIZES: [(u16, u16); 2] = [(80, 24), (200, 60)];
+/// TTL that lasts on a busy machine, too.
+const LONG: Duration = Duration::from_secs(60);
 
 struct Site {
     coordinator: Coordinator,
@@ -24,7 +29,7 @@ impl Site {
     }
 
     async fn client(&self, name: &str) -> Client {
-        let builder = Client::builder().client_name(name);
+        let builder = Client::builder().client_name(name).ttl(LONG);
         builder.connect(self.coordinator.endpoint()).await.unwrap()
     }
 

@@ -295,8 +295,11 @@ pub(super) async fn many(world: World) -> anyhow::Result<()> {
     const ACQUIRES: usize = 25;
     const NAMES: usize = 100;
     const MESSAGE: usize = 1 << 20;
-    let (driver, mut scripted, mut stream) = begin(&world, LONG, settings()).await?;
-    stream.answer_heartbeats(Some(LONG));
+    // So much takes a while on a busy machine.
+    const LONGER: Duration = Duration::from_secs(120);
+    let settings = json!({ "ttl_ms": 120_000, "grace_ms": 20_000 });
+    let (driver, mut scripted, mut stream) = begin(&world, LONGER, settings).await?;
+    stream.answer_heartbeats(Some(LONGER));
     let mut all = HashSet::new();
     for number in 0..ACQUIRES {
         let name = |place: usize| format!("{:0>500}", number * NAMES + place);
@@ -305,7 +308,7 @@ pub(super) async fn many(world: World) -> anyhow::Result<()> {
         let asked = driver.ask("acquire", ask);
         let (id, acquire) = stream.acquire().await?;
         ensure!(acquire.names == names, "it asks for other names");
-        stream.grant(id, locks(&names, 7), LONG, 0);
+        stream.grant(id, locks(&names, 7), LONGER, 0);
         driver.served(asked, PROMPT).await?;
         all.extend(names);
     }
@@ -351,11 +354,11 @@ pub(super) async fn many(world: World) -> anyhow::Result<()> {
                 resumed: taken.collect(),
                 refused: lost.collect(),
                 more: place + 1 < parts.len(),
-                ..opened(LONG)
+                ..opened(LONGER)
             }),
         );
     }
-    next.answer_heartbeats(Some(LONG));
+    next.answer_heartbeats(Some(LONGER));
     let lost = driver.event("h1", "state", "lost", PROMPT).await?;
     ensure!(
         lost["reason"] == "deleted" && lost["name"] == *refused,
