@@ -4,6 +4,7 @@ import dev.leasehold.Candidacies.Candidacy;
 import dev.leasehold.internal.Calls;
 import dev.leasehold.internal.Retrying;
 import dev.leasehold.internal.SessionDriver;
+import dev.leasehold.internal.Threads;
 import dev.leasehold.internal.machine.Output.Granted;
 import dev.leasehold.v1.ElectionServiceGrpc;
 import dev.leasehold.v1.LeaderRequest;
@@ -187,16 +188,15 @@ public final class Election {
     }
 
     /**
-     * Campaigns and leads as {@link #run} does, on a task of the client's executor. The work begins there, and goes on until the stage that it
-     * returns is done. It learns of a loss by {@link Term#onLost}, and by {@link Term#onStop} that this future was cancelled or completed by
+     * Campaigns and leads as {@link #run} does, on a thread of its own. The work begins there, and goes on until the stage that it returns is
+     * done. It learns of a loss by {@link Term#onLost}, and by {@link Term#onStop} that this future was cancelled or completed by
      * the program, which ends the campaign; it is waited for before this process resigns.
      */
     public CompletableFuture<Void> runAsync(Function<? super Term, ? extends CompletionStage<?>> work) {
         CompletableFuture<Void> result = new CompletableFuture<>();
         AtomicReference<Term> leading = new AtomicReference<>();
-        Runner runner = new Runner();
-        calls.settings().executor().execute(() -> {
-            runner.begin();
+        Thread runner = Threads.start("leasehold-election", () -> {
+            Throwable failure = null;
             try {
                 // The interrupt of a cancellation that comes with a loss is taken for that of the loss.
                 runUntil(result::isDone, term -> {
@@ -204,14 +204,19 @@ public final class Election {
                     if (result.isDone()) {
                         term.requestStop();
                     }
-                    Waits.uninterruptibly(work.apply(term).toCompletableFuture());
+                    try {
+                        Waits.uninterruptibly(work.apply(term).toCompletableFuture());
+                    } finally {
+                        leading.set(null);
+                    }
                 });
-            } catch (InterruptedException e) {
-                result.cancel(false);
             } catch (Throwable e) {
-                result.completeExceptionally(e);
-            } finally {
-                runner.end();
+                failure = e;
+            }
+            if (failure instanceof InterruptedException) {
+                result.cancel(false);
+            } else if (failure != null) {
+                result.completeExceptionally(failure);
             }
         });
         result.whenComplete((none, failure) -> {
@@ -219,29 +224,12 @@ public final class Election {
             if (term != null) {
                 term.requestStop();
             }
-            runner.interrupt();
+            // Not if it has completed the future itself.
+            if (Thread.currentThread() != runner) {
+                runner.interrupt();
+            }
         });
         return result;
-    }
-
-    /** Thread of the client's executor while it runs a task, to be interrupted no longer than that. */
-    private static final class Runner {
-        private Thread thread;
-
-        synchronized void begin() {
-            thread = Thread.currentThread();
-        }
-
-        synchronized void interrupt() {
-            if (thread != null && thread != Thread.currentThread()) {
-                thread.interrupt();
-            }
-        }
-
-        synchronized void end() {
-            thread = null;
-            Thread.interrupted();
-        }
     }
 
     /** Returns whether a campaign that failed is worth repeating. Another leader is an answer, not a failure. */

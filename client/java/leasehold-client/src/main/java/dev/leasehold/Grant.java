@@ -176,8 +176,8 @@ public abstract sealed class Grant implements AutoCloseable permits Hold, Term {
 
     /**
      * Calls the listener once when work under the lock should end, on the client's executor, and at once if it should already: the lock is
-     * lost, or the future that runs the work was cancelled ({@link LockRequest#callAsync}, {@link Election#runAsync}). In the latter case the
-     * lock is held until the work is done.
+     * lost, or the future that runs the work was cancelled ({@link LockRequest#callAsync}, {@link Election#runAsync}) or completed by the program
+     * ({@link Election#runAsync}). Then the lock is held until the work is done.
      */
     public void onStop(Runnable listener) {
         AtomicBoolean hasCalled = new AtomicBoolean();

@@ -8,7 +8,7 @@ import java.util.concurrent.Callable;
 final class Scope {
     private static final ThreadLocal<Interrupts> INTERRUPTS = new ThreadLocal<>();
 
-    /** What the scopes of a thread, one within the other, have interrupted it for. Locked while it is looked at. */
+    /** What the scopes of a thread, one within the other, have interrupted it for. Locked, but for what only its own thread counts. */
     private static final class Interrupts {
         final Thread thread = Thread.currentThread();
         /** Scopes that are not over. */
@@ -101,6 +101,10 @@ final class Scope {
                 throw Waits.<RuntimeException>sneaky(thrown);
             }
             return value;
+        }
+        if (thrown instanceof InterruptedException && !wasInterrupted) {
+            // Somebody else's, or of the loss of a lock around this one: the caller of this has to see it.
+            Thread.currentThread().interrupt();
         }
         boolean saysMore = thrown != null && !(thrown instanceof LockLostException)
                 && !(thrown instanceof InterruptedException && wasInterrupted);

@@ -64,13 +64,12 @@ public final class Watcher implements AutoCloseable {
 
     /** Returns whether the snapshot was complete and no events have been missed since. */
     public boolean isReady() {
-        return isReady;
+        return isReady && !feed.isClosed();
     }
 
     /** Ends the watcher. A listener that is being called may still be running then. */
     @Override
     public void close() {
-        isReady = false;
         feed.close();
     }
 }

@@ -23,6 +23,7 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Consumer;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
@@ -151,10 +152,10 @@ class EdgesTest {
                 LeaseholdClient client = LeaseholdClient.builder(coordinator.url()).connect()) {
             LockLostException lost = assertThrows(LockLostException.class, () -> client.lock("outer").call(outer -> {
                 assertThrows(LockLostException.class, () -> client.lock("inner").call(inner -> {
-                    client.admin().forceRelease("inner");
+                    force(client, "inner");
                     assertThrows(InterruptedException.class, () -> Thread.sleep(20_000));
                     // The thread is interrupted for both, and has noticed one.
-                    client.admin().forceRelease("outer");
+                    force(client, "outer");
                     while (outer.isHeld()) {
                         Thread.onSpinWait();
                     }
@@ -170,13 +171,75 @@ class EdgesTest {
             // The loss of one alone is over with it.
             client.lock("outer").call(outer -> {
                 assertThrows(LockLostException.class, () -> client.lock("inner").call(inner -> {
-                    client.admin().forceRelease("inner");
+                    force(client, "inner");
                     Thread.sleep(20_000);
                     return null;
                 }));
                 assertFalse(Thread.currentThread().isInterrupted());
                 return null;
             });
+        }
+    }
+
+    /** Takes a lock from its holder in another thread: the loss may interrupt this one before the operator has an answer. */
+    private static void force(LeaseholdClient client, String name) {
+        CompletableFuture.runAsync(() -> client.admin().forceRelease(name)).join();
+    }
+
+    @Test
+    void anInterruptThatComesBesideALossIsKept() throws Exception {
+        try (Coordinator coordinator = Coordinator.start();
+                LeaseholdClient client = LeaseholdClient.builder(coordinator.url()).connect()) {
+            assertThrows(LockLostException.class, () -> client.lock("a").call(hold -> {
+                // Called after the work was interrupted for the loss, too.
+                CompletableFuture<LostReason> lost = new CompletableFuture<>();
+                hold.onLost(lost::complete);
+                Thread.currentThread().interrupt();
+                CompletableFuture.runAsync(() -> client.admin().forceRelease("a"));
+                // To wait for it would hide the interrupt meanwhile.
+                while (!lost.isDone()) {
+                    Thread.onSpinWait();
+                }
+                Thread.sleep(20_000);
+                return null;
+            }));
+            assertTrue(Thread.interrupted());
+        }
+    }
+
+    @Test
+    void workThatFailsIsNotAskedToStop() throws Exception {
+        try (Coordinator coordinator = Coordinator.start();
+                LeaseholdClient client = LeaseholdClient.builder(coordinator.url()).executor(Runnable::run).connect()) {
+            AtomicBoolean stops = new AtomicBoolean();
+            CompletableFuture<Void> campaign = client.election("a").runAsync(term -> {
+                term.onStop(() -> stops.set(true));
+                return CompletableFuture.failedFuture(new IllegalStateException("broken on purpose"));
+            });
+            assertThrows(ExecutionException.class, () -> campaign.get(10, TimeUnit.SECONDS));
+            assertFalse(stops.get());
+        }
+    }
+
+    @Test
+    void aListenerIsNotCalledAfterTheEnd() throws Exception {
+        ExecutorService one = Executors.newSingleThreadExecutor();
+        try (Coordinator coordinator = Coordinator.start();
+                LeaseholdClient client = LeaseholdClient.builder(coordinator.url()).executor(one).connect()) {
+            BlockingQueue<LeaderChange> changes = new LinkedBlockingQueue<>();
+            CompletableFuture<Void> busy = new CompletableFuture<>();
+            try (Observer observer = client.election("a").observe(changes::add, failure -> {})) {
+                assertTrue(changes.poll(10, TimeUnit.SECONDS).leader().isEmpty());
+                one.execute(busy::join);
+                // What it is told waits behind the task, for which nothing but time can be waited.
+                client.election("a").campaign().resign();
+                Thread.sleep(200);
+            }
+            busy.complete(null);
+            one.submit(() -> {}).get(10, TimeUnit.SECONDS);
+            assertTrue(changes.isEmpty());
+        } finally {
+            one.shutdownNow();
         }
     }
 
@@ -213,9 +276,8 @@ class EdgesTest {
 
     @Test
     void aCampaignThatIsCancelledOnALossIsNotRepeated() throws Exception {
-        ExecutorService one = Executors.newSingleThreadExecutor();
         try (Coordinator coordinator = Coordinator.start();
-                LeaseholdClient client = LeaseholdClient.builder(coordinator.url()).executor(one).connect()) {
+                LeaseholdClient client = LeaseholdClient.builder(coordinator.url()).connect()) {
             CompletableFuture<Term> leads = new CompletableFuture<>();
             CompletableFuture<Void> work = new CompletableFuture<>();
             CompletableFuture<Void> campaign = client.election("a").runAsync(term -> {
@@ -229,14 +291,11 @@ class EdgesTest {
             }
             assertTrue(campaign.cancel(false));
             work.complete(null);
-            // The executor's thread is free again, and nobody interrupts it.
-            one.submit(() -> {
-                Thread.sleep(100);
-                return null;
-            }).get(10, TimeUnit.SECONDS);
+            try (LeaseholdClient other = LeaseholdClient.builder(coordinator.url()).connect()) {
+                other.election("a").waitAtMost(Duration.ofSeconds(10)).campaign().resign();
+            }
+            // Nor does it wait behind that one.
             assertTrue(client.election("a").leader().isEmpty());
-        } finally {
-            one.shutdownNow();
         }
     }
 }

@@ -57,7 +57,7 @@ public final class Calls {
     /** Number of times that the calls have moved on; modulo the number of endpoints, the one in use. A random one at first. */
     private int moved;
 
-    private boolean isClosed;
+    private final CompletableFuture<Void> closed = new CompletableFuture<>();
 
     /** Makes the calls of a client. */
     public Calls(Settings settings) {
@@ -73,7 +73,7 @@ public final class Calls {
     /** Returns the connection to the coordinator in use. */
     synchronized Use use() throws CallFailedException {
         Endpoint endpoint = settings.endpoints().get(moved % settings.endpoints().size());
-        if (isClosed) {
+        if (closed.isDone()) {
             throw new CallFailedException(Failures.connection(Origin.UNREACHED, endpoint.url(), "the client was closed"));
         }
         Key key = new Key(moved % settings.endpoints().size(), settings.credentials().certificates());
@@ -179,12 +179,13 @@ public final class Calls {
 
     /** Ends all calls. */
     public synchronized void close() {
-        isClosed = true;
+        closed.complete(null);
         made.values().forEach(ManagedChannel::shutdownNow);
         made.clear();
     }
 
-    synchronized boolean isClosed() {
-        return isClosed;
+    /** Returns a future that is completed when the client is closed. */
+    CompletableFuture<Void> closed() {
+        return closed;
     }
 }

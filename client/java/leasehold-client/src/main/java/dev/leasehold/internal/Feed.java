@@ -34,6 +34,8 @@ public final class Feed<Q, A> implements AutoCloseable {
     private final Consumer<Failure> broken;
     private final Consumer<Failure> failed;
     private final CompletableFuture<Void> ended = new CompletableFuture<>();
+    /** The stream that is open, if one is. */
+    private volatile ClientCall<Q, A> open;
 
     /**
      * Begins to read.
@@ -61,10 +63,10 @@ public final class Feed<Q, A> implements AutoCloseable {
     private void run() {
         Retrying retrying = new Retrying(calls.settings());
         try {
-            while (!ended.isDone() && !calls.isClosed()) {
+            while (!isOver()) {
                 boolean[] wasHeard = new boolean[1];
                 Failure failure = readOnce(retrying, wasHeard);
-                if (ended.isDone() || calls.isClosed()) {
+                if (isOver()) {
                     return;
                 }
                 // A client that received messages was known, and may be again with a token that was replaced meanwhile.
@@ -78,19 +80,35 @@ public final class Feed<Q, A> implements AutoCloseable {
                 retrying.pause(failure);
             }
         } catch (InterruptedException e) {
-            // Nobody interrupts this thread.
-            Thread.currentThread().interrupt();
+            LOG.log(System.Logger.Level.WARNING, "a stream of events ends, because its thread was interrupted", e);
         }
     }
 
-    /** Has the program's executor call a listener, and waits for it, unless the stream is ended meanwhile. */
+    private boolean isOver() {
+        return ended.isDone() || calls.closed().isDone();
+    }
+
+    /** Has the program's executor call a listener, and waits for it, unless the stream or the client is closed meanwhile. */
     private <T> void tell(Consumer<T> listener, T what) throws InterruptedException {
-        CompletableFuture<Void> told = CompletableFuture.runAsync(() -> listener.accept(what), calls.settings().executor());
+        CompletableFuture<Void> told = CompletableFuture.runAsync(
+                () -> {
+                    if (isOver()) {
+                        return;
+                    }
+                    try {
+                        listener.accept(what);
+                    } catch (Throwable e) {
+                        LOG.log(System.Logger.Level.WARNING, "a listener of events failed", e);
+                    }
+                },
+                calls.settings().executor());
         try {
-            CompletableFuture.anyOf(told, ended).get();
+            CompletableFuture.anyOf(told, ended, calls.closed()).get();
         } catch (ExecutionException e) {
-            LOG.log(System.Logger.Level.WARNING, "a listener of events failed; it is told the next ones nevertheless", e.getCause());
+            throw new IllegalStateException(e);
         }
+        // An executor may call the listener on this thread, which only such a listener interrupts.
+        Thread.interrupted();
     }
 
     /** Reads one stream. Returns why it ended. */
@@ -131,11 +149,15 @@ public final class Feed<Q, A> implements AutoCloseable {
                     }
                 },
                 calls.headers());
-        ended.thenRun(() -> call.cancel("closed", null));
         try {
             call.sendMessage(request);
             call.halfClose();
             call.request(1);
+            // Not before: nothing may be sent on a call that is cancelled.
+            open = call;
+            if (ended.isDone()) {
+                call.cancel("closed", null);
+            }
             while (true) {
                 Item<A> item = items.take();
                 if (item.failure != null) {
@@ -145,9 +167,7 @@ public final class Feed<Q, A> implements AutoCloseable {
                     retrying.opened();
                     wasHeard[0] = true;
                 }
-                if (!ended.isDone()) {
-                    tell(heard, item.message);
-                }
+                tell(heard, item.message);
                 call.request(1);
             }
         } finally {
@@ -180,5 +200,14 @@ public final class Feed<Q, A> implements AutoCloseable {
     @Override
     public void close() {
         ended.complete(null);
+        ClientCall<Q, A> last = open;
+        if (last != null) {
+            last.cancel("closed", null);
+        }
+    }
+
+    /** Returns whether it was closed. */
+    public boolean isClosed() {
+        return ended.isDone();
     }
 }

@@ -14,11 +14,12 @@ public final class Threads {
 
     private Threads() {}
 
-    /** Starts a task on a thread of its own. */
-    static void start(String name, Runnable task) {
+    /** Starts a task on a thread of its own, and returns that. */
+    public static Thread start(String name, Runnable task) {
         Thread thread = FACTORY.newThread(task);
         thread.setName(name);
         thread.start();
+        return thread;
     }
 
     /** Returns an executor that has a thread for each task. */
