@@ -196,7 +196,6 @@ public final class Election {
         CompletableFuture<Void> result = new CompletableFuture<>();
         AtomicReference<Term> leading = new AtomicReference<>();
         Thread runner = Threads.start("leasehold-election", () -> {
-            Throwable failure = null;
             try {
                 // The interrupt of a cancellation that comes with a loss is taken for that of the loss.
                 runUntil(result::isDone, term -> {
@@ -210,13 +209,10 @@ public final class Election {
                         leading.set(null);
                     }
                 });
-            } catch (Throwable e) {
-                failure = e;
-            }
-            if (failure instanceof InterruptedException) {
+            } catch (InterruptedException e) {
                 result.cancel(false);
-            } else if (failure != null) {
-                result.completeExceptionally(failure);
+            } catch (Throwable e) {
+                result.completeExceptionally(e);
             }
         });
         result.whenComplete((none, failure) -> {
