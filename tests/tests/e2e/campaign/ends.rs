@@ -19,7 +19,7 @@ use super::{LONG, assert_nothing_left, candidate::Candidate, leader, look};
 const ELECTION: &str = "ends";
 const SHORT: Duration = Duration::from_secs(1);
 /// Well below what there is to wait for otherwise.
-const AT_ONCE: Duration = Duration::from_millis(900);
+const AT_ONCE: Duration = Duration::from_millis(500);
 
 #[tokio::test]
 async fn the_end_of_a_leaders_stream_elects_the_next_at_once() {

@@ -15,7 +15,7 @@ use super::{LONG, assert_nothing_left, candidate::Candidate, leader, look};
 
 const ELECTION: &str = "election";
 /// A hand-off that waits for nothing takes milliseconds; the least that could be waited for is a second.
-const AT_ONCE: Duration = Duration::from_millis(900);
+const AT_ONCE: Duration = Duration::from_millis(500);
 
 #[tokio::test]
 async fn without_a_leader_a_candidate_is_elected_at_once() {

@@ -13,10 +13,8 @@ use crate::server::{
     RedisServer, command, run, script, until_down, until_down_for, until_up, until_up_after,
 };
 
-/// Longest time that counts as at once on a machine that is busy with other tests too: less than a command's time-out.
-const AT_ONCE: Duration = Duration::from_millis(800);
-/// Longest time until a server that is back is found, on such a machine.
-const FOUND: Duration = Duration::from_secs(5);
+/// Longest time that counts as at once on a machine that is busy with other tests too.
+const AT_ONCE: Duration = Duration::from_millis(200);
 
 /// Asserts that a command fails at once, unsent.
 async fn assert_refused_at_once(link: &Link) {
@@ -63,13 +61,21 @@ async fn a_killed_server_is_missed_at_once_and_found_again() {
                 .await
                 .unwrap_err();
         }
-        assert!(begun.elapsed() < AT_ONCE, "took {:?}", begun.elapsed());
+        assert!(
+            begun.elapsed() < Duration::from_millis(500),
+            "took {:?}",
+            begun.elapsed()
+        );
         assert_refused_at_once(&link).await;
 
         server.start_again();
         let begun = Instant::now();
         epoch = until_up_after(&mut status, epoch).await;
-        assert!(begun.elapsed() < FOUND, "took {:?}", begun.elapsed());
+        assert!(
+            begun.elapsed() < Duration::from_secs(1),
+            "took {:?}",
+            begun.elapsed()
+        );
         let evalsha = format!("EVALSHA {} 1 counter", redis::Script::new(text).get_hash());
         assert_eq!(run(&link, &evalsha).await, Value::Int(1));
     }
@@ -99,7 +105,10 @@ async fn commands_in_flight_when_the_server_died_are_indeterminate() {
         matches!(error, LinkError::Indeterminate { .. }) && error.may_have_happened(),
         "{error:?}"
     );
-    assert!(begun.elapsed() < AT_ONCE, "it waited for its time-out");
+    assert!(
+        begun.elapsed() < Duration::from_millis(500),
+        "it waited for its time-out"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -122,7 +131,7 @@ async fn a_server_that_hangs_costs_one_time_out_and_is_used_again_at_once() {
             matches!(error, LinkError::Indeterminate { .. }),
             "{error:?}"
         );
-        assert!(paused.elapsed() < options.command_timeout + AT_ONCE);
+        assert!(paused.elapsed() < options.command_timeout + Duration::from_millis(300));
     }
     // Four unanswered commands on each connection were enough.
     while paused.elapsed() < Duration::from_secs(3) {
@@ -135,7 +144,11 @@ async fn a_server_that_hangs_costs_one_time_out_and_is_used_again_at_once() {
     let resumed = Instant::now();
     until_up_after(&mut status, epoch).await;
     run(&link, "INCR counter").await;
-    assert!(resumed.elapsed() < FOUND, "took {:?}", resumed.elapsed());
+    assert!(
+        resumed.elapsed() < Duration::from_secs(1),
+        "took {:?}",
+        resumed.elapsed()
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -153,9 +166,8 @@ async fn a_server_that_hangs_is_noticed_without_traffic() {
     assert_eq!(cause, DownCause::TimedOut, "{reason}");
     let (cause, reason) = until_down(&mut subscribed).await;
     assert_eq!(cause, DownCause::TimedOut, "{reason}");
-    // Twice the interval of pings, and a time-out.
     assert!(
-        paused.elapsed() < Duration::from_secs(2) + AT_ONCE,
+        paused.elapsed() < Duration::from_millis(2300),
         "took {:?}",
         paused.elapsed()
     );
@@ -163,7 +175,11 @@ async fn a_server_that_hangs_is_noticed_without_traffic() {
     let resumed = Instant::now();
     until_up_after(&mut status, epochs.0).await;
     until_up_after(&mut subscribed, epochs.1).await;
-    assert!(resumed.elapsed() < FOUND, "took {:?}", resumed.elapsed());
+    assert!(
+        resumed.elapsed() < Duration::from_secs(1),
+        "took {:?}",
+        resumed.elapsed()
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
