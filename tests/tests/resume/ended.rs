@@ -15,9 +15,8 @@ use tonic_types::StatusExt;
 
 use crate::site::{LATE, Site, TTL};
 
-/// Longest time that the end of a session takes, also on a busy machine: all coordinators look at the marks, which takes a second, and
-/// then the locks are looked at.
-const ENDED: Duration = Duration::from_secs(10);
+/// Longest time that the end of a session takes: all coordinators look at the marks, and then the locks are looked at.
+const ENDED: Duration = Duration::from_secs(3);
 const WAIT: u64 = 1_000_000;
 
 async fn end(endpoint: &str, session_id: &str) -> EndSessionResponse {
