@@ -31,6 +31,7 @@ test: setup build ## Run every test that proves correctness and finishes soon, a
 	$(CARGO) test --locked --workspace --doc
 	$(MAKE) --jobs=3 --output-sync=target $(addprefix suite-,$(filter-out page,$(SUITES))) json
 	$(MAKE) --jobs=2 --output-sync=target $(addprefix suite-,$(BUSY))
+	$(MAKE) suite-page
 
 lint-python: ## Check formatting, lints and types of the Python client
 	@client/python/check lint
@@ -59,8 +60,9 @@ suite-model soak-simulation: SHOWN := --show-output
 # These compute and wait for nothing. They have the processors when no other suite wants them, so that those find their holds renewed in time.
 suite-model suite-properties: RUNNER := $(shell chrt --idle 0 true 2>/dev/null && echo "--config 'target.\"cfg(unix)\".runner=\"chrt --idle 0\"'")
 
-# Those that keep a processor busy, for which the holders in other suites would not be renewed in time.
-BUSY := python java node page go book
+# Those that keep a processor busy, for which the holders in other suites would not be renewed in time. The page counts frames a second: it
+# runs alone.
+BUSY := python java node go book
 
 suite-%:
 	RUST_TEST_THREADS=8 $(CARGO) $(RUNNER) test --locked --workspace --test $* -- $(SHOWN) --skip soak::

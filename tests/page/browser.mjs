@@ -15,7 +15,7 @@ export async function launch() {
       const context = await browser.newContext({ viewport: options.isPhone ? PHONE : SCREEN, ...options });
       try {
         context.setDefaultTimeout(PATIENCE);
-      const page = await context.newPage();
+        const page = await context.newPage();
         const complaints = watch(page, refusals);
         const strangers = new Set();
         // Those of frames, workers and preflights too.
