@@ -132,14 +132,14 @@ impl Queue {
         Some(last.after(PLACES_KEPT))
     }
 
-    /// Adds a waiter at the end, or leaves it in its place. `limit` is the one in force, if it waits for permits.
+    /// Adds a waiter at the end, or leaves it in its place, which it returns. `limit` is the one in force, if it waits for permits.
     pub fn join(
         &mut self,
         acquire: &Acquire,
         coordinator: &CoordinatorId,
         limit: Option<Limit>,
         now: StoreTime,
-    ) {
+    ) -> WaiterNumber {
         self.limit = self.limit.or(limit);
         let number = match self.is_empty() {
             true => WaiterNumber::first_at(now).get(),
@@ -148,20 +148,22 @@ impl Queue {
         let line = self.lines.entry(coordinator.clone());
         let line = line.or_insert_with(|| Line::new(now));
         line.refreshed = now;
-        if !self.places.contains_key(&acquire.owner) {
-            self.last_place = number;
-            let waiter = Waiter {
-                acquire: acquire.clone(),
-                coordinator: coordinator.clone(),
-                since: now,
-                number: WaiterNumber::new(number),
-                predecessors: Predecessors::default(),
-            };
-            line.by_place.insert(number, waiter);
-            let place = (number, coordinator.clone());
-            self.places.insert(acquire.owner, place);
-            self.ranks.push(number);
+        if let Some((place, _)) = self.places.get(&acquire.owner) {
+            return WaiterNumber::new(*place);
         }
+        self.last_place = number;
+        let waiter = Waiter {
+            acquire: acquire.clone(),
+            coordinator: coordinator.clone(),
+            since: now,
+            number: WaiterNumber::new(number),
+            predecessors: Predecessors::default(),
+        };
+        line.by_place.insert(number, waiter);
+        let place = (number, coordinator.clone());
+        self.places.insert(acquire.owner, place);
+        self.ranks.push(number);
+        WaiterNumber::new(number)
     }
 
     /// Removes a waiter; returns false if it was not in the queue.
@@ -181,10 +183,9 @@ impl Queue {
         lines.find_map(|line| line.by_place.get(&number.get()))
     }
 
-    /// Returns the place of an owner id, 1 for the next.
-    pub fn position(&self, owner: &OwnerId) -> Option<u64> {
-        let (place, _) = self.places.get(owner)?;
-        self.ranks.rank(*place)
+    /// Returns how many waiters there are up to a place: 1 for that of the next.
+    pub fn position(&self, place: WaiterNumber) -> u64 {
+        self.ranks.rank(place.get())
     }
 
     /// Notes that a coordinator's waiters live. Keeps nothing of a coordinator without waiters. Returns whether one of its waiters

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold_core::{
-    command::{Executed, Loss, Op, Reply},
+    command::{DEAD_AFTER, Executed, Loss, Op, Reply},
     id::OwnerId,
     mode::{Limit, Mode, Permits},
 };
@@ -112,6 +112,28 @@ async fn a_waiter_that_leaves_is_missed_also_if_its_coordinator_takes_another_fo
             Reply::Refreshed { attached, .. } => assert_eq!(attached, is_attached, "{by}"),
             other => panic!("{other:?}"),
         }
+    }
+}
+
+/// Found by `random_histories_agree`.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_acquire_that_is_sent_again_may_lower_the_limit_below_what_its_waiter_needs() {
+    let redis = RedisServer::start();
+    let mut pair = Pair::new(&redis, "again").await;
+    pair.run("here", acquire(0, permits(1, 4, 0))).await;
+    pair.run("there", acquire(1, permits(4, 4, 0))).await;
+    // It keeps its place, but is skipped: the next is the one behind it.
+    tokio::time::sleep(DEAD_AFTER + Duration::from_millis(100)).await;
+    pair.run("here", acquire(2, permits(4, 4, 0))).await;
+    let again = pair.run("here", acquire(2, permits(1, 2, 7))).await;
+    assert!(
+        matches!(again, Reply::Queued { position: 1, .. }),
+        "{again:?}"
+    );
+    let oldest = Some(owner(2));
+    match pair.run("here", Op::Refresh { oldest }).await {
+        Reply::Refreshed { attached, .. } => assert!(!attached),
+        other => panic!("{other:?}"),
     }
 }
 

@@ -78,12 +78,13 @@ impl LockState {
             return alone(Reply::Granted { token, permits });
         }
         let is_new = !self.queue.contains(&acquire.owner);
-        self.queue.join(acquire, here, limit, step.now);
+        let place = self.queue.join(acquire, here, limit, step.now);
         let mut handed_on = self.hand_on(step);
         if let Some(granted) = handed_on.take(&acquire.owner) {
             return (granted, handed_on);
         }
-        let position = self.queue.position(&acquire.owner).unwrap_or(0);
+        // Its waiter may have left: one that is sent again may lower the limit below what that needs.
+        let position = self.queue.position(place);
         if is_new && let Some(waiter) = self.queue.get(&acquire.owner) {
             step.tell(|| Change::Queued {
                 waiter: Box::new(waiter.view()),

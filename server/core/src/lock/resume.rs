@@ -140,7 +140,7 @@ impl LockState {
                 acquire: waiter.acquire.clone(),
                 predecessors: waiter.predecessors.clone(),
             }),
-            position: self.queue.position(&resume.next).unwrap_or(0),
+            position: self.queue.position(waiter.number),
             expires_in: self.expires_in(step.now),
         };
         (reply, handed_on)
