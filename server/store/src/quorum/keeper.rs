@@ -90,7 +90,7 @@ impl Inner {
         let replies = replies.map_err(|error| link_error(&error).to_string())?;
         let mut answers = replies.items.into_iter().map(Result::ok);
         if let Some(time) = answers.next().flatten() {
-            master.clock.observe_reply(time, sent_at);
+            master.clock.observe_reply(time, sent_at, clock::now());
         }
         let run = answers.next().flatten().and_then(|info| run_id(&info));
         let run = run.ok_or_else(|| {

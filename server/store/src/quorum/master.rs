@@ -181,14 +181,14 @@ impl Master {
                 return;
             }
         };
-        self.meter
-            .answered(tally, Some(sent_at.until(clock::now())));
+        let now = clock::now();
+        self.meter.answered(tally, Some(sent_at.until(now)));
         let counts = self.counts(replies.connection);
         let answered = (first..).zip(batch).zip(replies.items);
         for ((nonce, mut item), reply) in answered {
             match self.read(&item.question, reply, nonce, replies.connection) {
                 Ok(reply) => {
-                    self.clock.observe(reply.at, sent_at);
+                    self.clock.observe(reply.at, sent_at, now);
                     if reply.said == Said::Late && !item.again {
                         // After a step of its clock, a command looks late; the reply has the new time.
                         item.again = true;

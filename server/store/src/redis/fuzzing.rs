@@ -49,7 +49,11 @@ pub fn read_reply(reply: &Value, nonce: u64, commands: usize) -> Vec<String> {
     let _ = handshake::run_id(reply);
     let _ = handshake::config_value(reply.clone());
     let clock = ServerClock::default();
-    clock.observe_reply(reply.clone(), Moment::from_micros(1));
+    clock.observe_reply(
+        reply.clone(),
+        Moment::from_micros(1),
+        Moment::from_micros(2),
+    );
     let _ = clock
         .at(Moment::from_micros(u64::MAX))
         .map(StoreTime::as_micros);

@@ -236,11 +236,12 @@ impl Lanes {
                 return fail(call.items, &error, &self.meter);
             }
         };
+        let now = clock::now();
         let mut pending = Vec::new();
         for (item, result) in call.items.into_iter().zip(results) {
             match result {
                 Ok(executed) => {
-                    self.server_clock.observe(executed.at, sent_at);
+                    self.server_clock.observe(executed.at, sent_at, now);
                     self.settle(item, Stamped { executed, sent_at }, &mut pending);
                 }
                 Err(error) => match self.refusal(Refusal::of_command(&error)) {
@@ -395,7 +396,8 @@ impl Lanes {
             return;
         };
         if let Some(Ok(reply)) = replies.items.pop() {
-            self.server_clock.observe_reply(reply, sent_at);
+            self.server_clock
+                .observe_reply(reply, sent_at, clock::now());
         }
     }
 }
