@@ -3,6 +3,7 @@ package dev.leasehold;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotNull;
+import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -89,7 +90,8 @@ class EdgesTest {
     @Test
     void aFutureThatTheProgramCompletesGivesItsLockBack() throws Exception {
         try (Coordinator coordinator = Coordinator.start();
-                LeaseholdClient client = LeaseholdClient.builder(coordinator.url()).connect()) {
+                LeaseholdClient client = LeaseholdClient.builder(coordinator.url()).connect();
+                LeaseholdClient other = LeaseholdClient.builder(coordinator.url()).connect()) {
             Hold first = client.lock("a").acquire();
             CompletableFuture<Hold> waits = client.lock("a").acquireAsync();
             while (client.admin().getLock("a").waiterCount() == 0) {
@@ -99,7 +101,9 @@ class EdgesTest {
             first.release();
             client.lock("a").waitAtMost(Duration.ofSeconds(20)).acquire().release();
             // Neither does it campaign for an election.
+            Term leads = other.election("b").campaign();
             assertTrue(client.election("b").campaignAsync().complete(null));
+            leads.resign();
             client.election("b").campaign().resign();
         }
     }
@@ -130,7 +134,13 @@ class EdgesTest {
             try (Coordinator coordinator = Coordinator.start()) {
                 CompletableFuture<LostReason> lost = new CompletableFuture<>();
                 LeaseholdClient client = LeaseholdClient.builder(coordinator.url()).executor(executor).connect();
-                client.lock("a").acquire().onLost(lost::complete);
+                BlockingQueue<LostReason> failed = new LinkedBlockingQueue<>();
+                Hold first = client.lock("a").acquire();
+                first.onLost(reason -> {
+                    failed.add(reason);
+                    throw new IllegalStateException("a listener fails");
+                });
+                first.onLost(lost::complete);
                 // What follows may run where the grant arrives, and asks the same session.
                 CompletableFuture<Hold> second = client.lock("b")
                         .acquireAsync()
@@ -139,9 +149,11 @@ class EdgesTest {
                 second.get(10, TimeUnit.SECONDS).release();
                 client.close();
                 assertEquals(LostReason.SESSION_CLOSED, lost.get(10, TimeUnit.SECONDS));
+                assertEquals(LostReason.SESSION_CLOSED, failed.poll(10, TimeUnit.SECONDS));
                 try (LeaseholdClient other = LeaseholdClient.builder(coordinator.url()).connect()) {
                     other.lock("a").waitAtMost(Duration.ofSeconds(10)).acquire().release();
                 }
+                assertNull(failed.poll(), "a listener that failed is not called again");
             }
         }
     }

@@ -3,6 +3,7 @@ package dev.leasehold.internal;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.Executor;
+import java.util.concurrent.atomic.AtomicBoolean;
 
 /**
  * The program's executor, as far as the client can rely on it. What is to be executed while a session is locked is handed on once it is not:
@@ -47,11 +48,22 @@ public final class Tasks implements Executor {
     }
 
     private void begin(Runnable task) {
+        AtomicBoolean hasBegun = new AtomicBoolean();
+        Runnable once = () -> {
+            if (hasBegun.compareAndSet(false, true)) {
+                task.run();
+            }
+        };
         try {
-            program.execute(task);
+            program.execute(once);
         } catch (RuntimeException e) {
+            if (hasBegun.get()) {
+                // The executor ran it at once.
+                LOG.log(System.Logger.Level.WARNING, "a callback failed", e);
+                return;
+            }
             LOG.log(System.Logger.Level.DEBUG, "the client's executor does not take a task, which runs on a thread of its own", e);
-            Threads.start("leasehold-task", task);
+            Threads.start("leasehold-task", once);
         }
     }
 }
