@@ -1,6 +1,6 @@
-//! Renewal that reaches Redis late, after its caller gave it up and renewed again.
+//! Renewals that reach Redis late, after their callers gave them up and renewed again.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use leasehold_proto::v1::{
     AcquireOutcome, AcquireRequest, GetLockRequest, RenewRequest, RenewResponse,
@@ -8,12 +8,15 @@ use leasehold_proto::v1::{
 };
 use leasehold_tests::{
     Coordinator, FaultProxy, RedisServer,
+    proxy::{Cut, Direction, Flow},
     raw::{PROMPT, wire},
     wait,
 };
 use redis::aio::MultiplexedConnection;
 use tonic::{Code, Status, transport::Channel};
 
+/// The setting's default.
+const STORE_TIMEOUT: Duration = Duration::from_secs(1);
 const SHORT: Duration = Duration::from_secs(1);
 const GRANTED: Duration = Duration::from_secs(10);
 const LONG: Duration = Duration::from_secs(30);
@@ -39,6 +42,13 @@ async fn info(redis: &mut MultiplexedConnection, section: &str, field: &str) -> 
     let value = lines.find_map(|line| line.strip_prefix(field));
     let value = value.and_then(|rest| rest.split(',').next());
     value.map_or(0, |value| value.parse().unwrap())
+}
+
+/// Returns for how long the lock's key is kept (ms).
+async fn life(redis: &mut MultiplexedConnection) -> i64 {
+    let mut life = redis::cmd("PTTL");
+    life.arg("lock:late");
+    life.query_async(redis).await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -88,9 +98,46 @@ async fn a_renew_that_was_given_up_does_not_shorten_what_a_later_one_gave() {
     .await;
     let late = info(&mut redis, "commandstats", calls).await - before;
     assert!(late > 0, "nothing came late");
-    let mut life = redis::cmd("PTTL");
-    life.arg("lock:late");
-    let life: i64 = life.query_async(&mut redis).await.unwrap();
+    let life = life(&mut redis).await;
     let least = i64::try_from((LONG - PROMPT).as_millis()).unwrap();
     assert!(life > least, "{late} late commands left {life} ms");
+}
+
+/// Its command may be on its way, although its connection has ended.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_renew_does_not_fail_before_its_command_can_do_nothing_any_more() {
+    let server = RedisServer::start();
+    let proxy = FaultProxy::start(server.address()).await;
+    let coordinator = Coordinator::process()
+        .store(server.url_through(proxy.address()))
+        .start();
+    let redis = server.async_connection().await;
+    let mut client = LockServiceClient::new(coordinator.channel().await);
+    let request = AcquireRequest {
+        name: "late".to_owned(),
+        ttl: wire(GRANTED),
+        ..AcquireRequest::default()
+    };
+    let granted = client.acquire(request).await.unwrap().into_inner();
+    assert_eq!(granted.outcome(), AcquireOutcome::Granted);
+
+    proxy.set_flow(Direction::ToClient, Flow::Hold);
+    let began = Instant::now();
+    let renewed = tokio::spawn({
+        let owner_id = granted.owner_id.clone();
+        async move { renew(&mut client, &owner_id, LONG).await }
+    });
+    wait::until("the renewal at Redis", PROMPT, || {
+        let mut redis = redis.clone();
+        async move {
+            let life = life(&mut redis).await;
+            let granted = i64::try_from(GRANTED.as_millis()).unwrap();
+            if life > granted { Ok(()) } else { Err(life) }
+        }
+    })
+    .await;
+    proxy.cut(Cut::Rst).await;
+    let status = renewed.await.unwrap().unwrap_err();
+    assert_eq!(status.code(), Code::Unavailable);
+    assert!(began.elapsed() >= STORE_TIMEOUT, "{:?}", began.elapsed());
 }

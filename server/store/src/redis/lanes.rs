@@ -17,7 +17,7 @@ use std::{
 
 use leasehold_core::failure::StoreError;
 use leasehold_core::{
-    command::{Command, Reply},
+    command::{Command, Op, Reply},
     time::{Moment, StoreTime},
 };
 use redis::{Cmd, RedisResult, Value};
@@ -170,7 +170,7 @@ impl Lanes {
                 for call in calls {
                     match refusal.clone() {
                         Some(refusal) => self.give_back(call.items, refusal, sent_at),
-                        None => fail(call.items, &link_error(&error), &self.meter),
+                        None => self.fail_unanswered(call.items, &link_error(&error), sent_at),
                     }
                 }
                 return;
@@ -255,6 +255,24 @@ impl Lanes {
         }
         if !pending.is_empty() {
             tokio::spawn(Arc::clone(self).acknowledge(pending, connection));
+        }
+    }
+
+    /// Fails items whose call got no answer. One that may be on its way, and would undo what its caller asks for next, fails only once
+    /// the server would carry it out no more.
+    fn fail_unanswered(&self, items: Vec<Item>, error: &StoreError, sent_at: Moment) {
+        let left = clock::now().until(sent_at.after(self.timeout));
+        let may_undo = !left.is_zero() && error.is_indeterminate();
+        let (kept, items): (Vec<_>, Vec<_>) = items
+            .into_iter()
+            .partition(|item| may_undo && sets(&item.command.op));
+        fail(items, error, &self.meter);
+        if !kept.is_empty() {
+            let (error, meter) = (error.clone(), self.meter.clone());
+            tokio::spawn(async move {
+                sleep(left).await;
+                fail(kept, &error, &meter);
+            });
         }
     }
 
@@ -400,6 +418,12 @@ impl Lanes {
                 .observe_reply(reply, sent_at, clock::now());
         }
     }
+}
+
+/// Returns whether the caller of an operation may set the same to something else as soon as this one has failed. The renewals of
+/// sessions, which name their token, are always for the same TTL.
+fn sets(op: &Op) -> bool {
+    matches!(op, Op::Renew { token: None, .. } | Op::SetValue { .. })
 }
 
 impl std::fmt::Debug for Lanes {

@@ -9,23 +9,33 @@ use redis::Value;
 ///
 /// A command that arrives once its caller has given it up must do nothing, and the server judges that by its own clock. With an estimate
 /// above it, a slow reply would give the next command as much more time, and a renewal on its way could undo a later one.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct ServerClock {
-    /// Microseconds by which its wall clock is at least ahead of the local monotonic one; 0 before its first reply.
+    /// Microseconds by which its wall clock is at least ahead of the local monotonic one; [`UNKNOWN`] before its first reply.
     ahead: AtomicI64,
+}
+
+const UNKNOWN: i64 = i64::MIN;
+
+impl Default for ServerClock {
+    fn default() -> Self {
+        Self {
+            ahead: AtomicI64::new(UNKNOWN),
+        }
+    }
 }
 
 impl ServerClock {
     /// Returns whether the server has replied.
     pub(crate) fn is_known(&self) -> bool {
-        self.ahead.load(Ordering::Relaxed) != 0
+        self.ahead.load(Ordering::Relaxed) != UNKNOWN
     }
 
     /// Returns the earliest time that its clock can show at a local moment.
     pub(crate) fn at(&self, moment: Moment) -> Option<StoreTime> {
         let ahead = self.ahead.load(Ordering::Relaxed);
         let moment = micros(moment);
-        (ahead != 0).then(|| StoreTime::from_micros(ahead.saturating_add(moment)))
+        (ahead != UNKNOWN).then(|| StoreTime::from_micros(ahead.saturating_add(moment)))
     }
 
     /// Notes the time in a reply to a command that was sent at a local moment. The reply was read by now.
@@ -55,35 +65,28 @@ fn micros(moment: Moment) -> i64 {
 mod tests {
     use super::*;
 
-    const SECOND: u64 = 1_000_000;
-
     #[test]
     fn it_is_not_ahead_of_the_server_however_slow_a_reply_is() {
-        // The server's clock is 1000 s ahead.
-        let at = |local: u64| StoreTime::from_micros(i64::try_from(local + 1000 * SECOND).unwrap());
         let moment = Moment::from_micros;
         let clock = ServerClock::default();
-        assert_eq!(clock.at(moment(SECOND)), None);
-        let estimate = || clock.at(moment(0)).unwrap().as_micros();
-        // Late on its way there, and back: any time in between may be that of the reply.
-        clock.observe(at(2 * SECOND), moment(SECOND), moment(4 * SECOND));
-        assert_eq!(estimate(), 998_000_000);
-        clock.observe(
-            at(5 * SECOND),
-            moment(5 * SECOND - 10),
-            moment(5 * SECOND + 20),
-        );
-        assert_eq!(estimate(), 999_999_980);
-        // A slow one says no more, and takes nothing back.
-        clock.observe(at(7 * SECOND), moment(6 * SECOND), moment(9 * SECOND));
-        assert_eq!(estimate(), 999_999_980);
+        assert_eq!(clock.at(moment(0)), None);
+        // The server's clock is 1000 s ahead. The first and the last command are slow on their way there, and the replies back: they may
+        // be of any time in between. The last one says no more than the second, and takes nothing back.
+        for (at, sent_at, now, estimate) in [
+            (1_002_000_000, 1_000_000, 4_000_000, 998_000_000),
+            (1_005_000_000, 4_999_990, 5_000_020, 999_999_980),
+            (1_007_000_000, 6_000_000, 9_000_000, 999_999_980),
+        ] {
+            clock.observe(StoreTime::from_micros(at), moment(sent_at), moment(now));
+            assert_eq!(clock.at(moment(0)), Some(StoreTime::from_micros(estimate)));
+        }
     }
 
     #[test]
     fn it_follows_steps_of_the_servers_clock() {
         let moment = Moment::from_micros;
         let clock = ServerClock::default();
-        for seconds in [1000, 1003, 990] {
+        for seconds in [0, 1000, 1003, 990] {
             let at = StoreTime::from_micros(seconds * 1_000_000);
             clock.observe(at, moment(100), moment(300));
             assert_eq!(clock.at(moment(300)), Some(at));
