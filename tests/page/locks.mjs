@@ -43,8 +43,8 @@ export async function followLocks({ browser, site, api }) {
     await api.release("live/shared", readers[1]);
 
     // One is renewed, and must not be counted down to nothing; the other is not.
-    const { ownerId } = await api.acquire("live/renewed", "renewed", { ttl: "2s" });
-    await api.acquire("live/short", "short", { ttl: "1s" });
+    const { ownerId } = await api.acquire("live/renewed", "renewed", { ttl: "10s" });
+    await api.acquire("live/short", "short", { ttl: "5s" });
     await soon(row(page, "live/short"));
     await api.call("LockService/Renew", { name: "live/renewed", ownerId, ttl: "300s" });
     await row(page, "live/short").waitFor({ state: "detached" });

@@ -85,7 +85,8 @@ func beInstance(role, endpoint string) {
 		panic(err)
 	}
 	work := func() {
-		fmt.Println(clock.Now().Round(period).Unix())
+		// The slot, which the clock may be just short of.
+		fmt.Println(clock.Now().Add(period / 10).Truncate(period).Unix())
 		time.Sleep(takes)
 	}
 	if _, err := scheduler.NewJob(gocron.CronJob("* * * * * *", true), gocron.NewTask(work), gocron.WithName(job)); err != nil {
@@ -327,6 +328,8 @@ func TestElectorEndsWithItsClient(t *testing.T) {
 
 func TestLockerKeepsALockForTheSplay(t *testing.T) {
 	t.Parallel()
+	// Longer than that of the other tests: what follows comes within it.
+	const splay = 4 * time.Second
 	server := servertest.Start(t)
 	ctx := t.Context()
 	client := connect(t, server.URL)

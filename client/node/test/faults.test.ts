@@ -82,7 +82,7 @@ test("a coordinator that stops answering loses the lock at its deadline", async 
   const work = new Promise((resolve) => lock.signal.addEventListener("abort", resolve));
   await work;
   // Answers that were under way may have moved the deadline.
-  assert(performance.now() - begun < 1500);
+  assert(performance.now() - begun < 5000);
   assert(lock.error instanceof LockLostError && lock.error.reason === "expired");
   server.process.kill("SIGCONT");
 });
@@ -107,17 +107,20 @@ test("a drain moves the session, and its lock is held throughout", NEEDS_REDIS, 
 
 test("checks are right while the event loop is blocked, and locks outlive a short block", async () => {
   await using server = await Server.start();
-  await using client = await connect(server.url, { ttl: 1000, logger: QUIET });
+  await using client = await connect(server.url, { ttl: 2000, logger: QUIET });
   const lock = await client.lock("a").acquire();
   const block = (time: number) =>
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, time);
-  for (let i = 0; i < 5; i++) {
-    block(600);
+  for (let i = 0; i < 3; i++) {
+    block(1200);
     lock.check();
-    await sleep(50);
+    // It is renewed as soon as the loop goes on.
+    for (const before = lock.validFor; lock.validFor <= before; ) {
+      await sleep(5);
+    }
   }
   const { signal } = lock;
-  block(1100);
+  block(2100);
   assert.throws(() => lock.check(), LockLostError);
   assert.equal(lock.validFor, 0);
   await sleep(0);

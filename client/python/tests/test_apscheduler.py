@@ -103,7 +103,8 @@ def test_jobs_end_before_it_resigns(shared: Coordinator, make: Make) -> None:
         may_end.wait(10)
         ended_as_leader.append(one.leader.is_leader)
 
-    one.scheduler.add_job(job)
+    # It is due before the scheduler goes on.
+    one.scheduler.add_job(job, misfire_grace_time=None)
     one.leader.start()
     assert has_begun.wait(10)
     other.leader.start()

@@ -11,6 +11,9 @@ from conftest import Start
 import leasehold
 from leasehold import LockState, LostReason
 
+# Seconds in which the work is told of a loss on the slowest machine: less than a TTL that is not chosen here.
+TOLD = 5
+
 
 async def test_a_stopped_coordinator_loses_the_lock_at_the_deadline(start: Start, name: str) -> None:
     coordinator = start()
@@ -20,7 +23,7 @@ async def test_a_stopped_coordinator_loses_the_lock_at_the_deadline(start: Start
                 coordinator.stop()
                 latest = time.monotonic() + lock.lost_in
                 await asyncio.sleep(60)
-        assert time.monotonic() <= latest + 0.3
+        assert time.monotonic() <= latest + TOLD
         assert lost.value.reason is LostReason.EXPIRED
         coordinator.go_on()
         async with client.lock(name, wait=10):
@@ -36,7 +39,7 @@ async def test_a_killed_coordinator_loses_the_lock_at_once_without_a_grace(start
                 coordinator.kill()
                 await asyncio.sleep(60)
         assert lost.value.reason is LostReason.SESSION_ENDED
-        assert time.monotonic() - before < 1
+        assert time.monotonic() - before < TOLD
         # The session is made anew in the background, and waits go on over that.
         waiting = asyncio.create_task(client.lock(name).acquire())
         coordinator.restart()
@@ -45,7 +48,7 @@ async def test_a_killed_coordinator_loses_the_lock_at_once_without_a_grace(start
 
 async def test_with_a_grace_the_lock_is_suspended_and_resumed_elsewhere(start: Start, redis: str, name: str) -> None:
     first = start(redis)
-    async with leasehold.connect(first.url, ttl=4, disconnect_grace=4) as alone:
+    async with leasehold.connect(first.url, ttl=20, disconnect_grace=20) as alone:
         async with alone.lock(name) as lock:
             first.kill()
             assert await lock.changed(LockState.HELD) is LockState.SUSPENDED
@@ -165,7 +168,7 @@ async def test_an_observer_goes_on_at_another_connection(start: Start, redis: st
 
 async def test_a_silent_coordinator_is_left_for_another_and_the_lock_stays_held(start: Start, redis: str, name: str) -> None:
     first, second = start(redis), start(redis)
-    async with leasehold.connect([first.url, second.url], ttl=3) as client, client.lock(name) as lock:
+    async with leasehold.connect([first.url, second.url], ttl=8) as client, client.lock(name) as lock:
         async with leasehold.connect(first.url) as probe:
             assert client.info and probe.info
             silent = first if client.info.coordinator == probe.info.coordinator else second

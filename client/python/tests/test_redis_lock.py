@@ -147,15 +147,15 @@ def test_lost_in_the_body(lock: MakeLock) -> None:
 
 
 def test_extend(lock: MakeLock) -> None:
-    held, other = lock(timeout=0.4), lock(sleep=0.01)
+    held, other = lock(timeout=1.6), lock(sleep=0.01)
     began = time.monotonic()
-    assert held.acquire() and held.extend(0.4)
-    assert not other.acquire(blocking_timeout=0.5) and held.owned()
+    assert held.acquire() and held.extend(1.6)
+    assert not other.acquire(blocking_timeout=2) and held.owned()
     assert held.reacquire()
-    assert not other.acquire(blocking_timeout=0.2) and held.owned()
+    assert not other.acquire(blocking_timeout=0.8) and held.owned()
     assert held.extend(0.1, replace_ttl=True)
     assert other.acquire(blocking_timeout=5)
-    assert 0.7 <= time.monotonic() - began < 4
+    assert time.monotonic() - began >= 2.7
     other.release()
 
 

@@ -39,10 +39,10 @@ class EdgesTest {
                 LeaseholdClient client = LeaseholdClient.builder(coordinator.url()).connect()) {
             Hold first = client.lock("a").acquire();
             DetachedRequest request = client.detachedLock(LockSpec.exclusive("a"));
-            DetachedRequest patient = request.ttl(Duration.ofSeconds(2)).waitAtMost(Duration.ofSeconds(20));
+            DetachedRequest patient = request.ttl(Duration.ofSeconds(4)).waitAtMost(Duration.ofSeconds(20));
             CompletableFuture<DetachedLock> waits = CompletableFuture.supplyAsync(patient::acquire);
             // Longer than the TTL.
-            Thread.sleep(2500);
+            Thread.sleep(4500);
             first.release();
             DetachedLock lock = waits.join();
             assertTrue(lock.validFor().compareTo(Duration.ofSeconds(1)) > 0, () -> "valid for " + lock.validFor());

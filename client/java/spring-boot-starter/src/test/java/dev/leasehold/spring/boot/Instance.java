@@ -6,7 +6,9 @@ import java.io.InputStreamReader;
 import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
+import java.util.HashSet;
 import java.util.List;
+import java.util.Set;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 
@@ -58,6 +60,18 @@ final class Instance implements AutoCloseable {
             throw new AssertionError("it should have said " + wanted + ", not " + next);
         }
         return next.at;
+    }
+
+    /** Waits for what it says next, which must be these, in either order. */
+    void saysBoth(String one, String other) throws InterruptedException {
+        Set<String> wanted = Set.of(one, other);
+        Set<String> heard = new HashSet<>();
+        while (heard.size() < wanted.size()) {
+            Said next = said.poll(30, TimeUnit.SECONDS);
+            if (next == null || !wanted.contains(next.what) || !heard.add(next.what)) {
+                throw new AssertionError("it should have said " + wanted + ", not " + next + " after " + heard);
+            }
+        }
     }
 
     /** Sends it a signal, such as {@code STOP}. */

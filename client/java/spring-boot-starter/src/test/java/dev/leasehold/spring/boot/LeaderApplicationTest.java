@@ -16,8 +16,7 @@ class LeaderApplicationTest {
         try (Coordinator coordinator = Coordinator.start();
                 Link link = new Link(coordinator.url());
                 Instance first = new Instance(link.url())) {
-            first.says("ready");
-            first.says("granted");
+            first.saysBoth("ready", "granted");
             try (Instance second = new Instance(coordinator.url())) {
                 second.says("ready");
 
