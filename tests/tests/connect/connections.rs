@@ -18,14 +18,19 @@ const HANDSHAKE: Duration = Duration::from_millis(600);
 const KEEPALIVE: Duration = Duration::from_millis(300);
 
 fn coordinator() -> Coordinator {
+    coordinator_that_keeps(KEEPALIVE)
+}
+
+/// Returns one whose connections may be unused for twice this time.
+fn coordinator_that_keeps(keepalive: Duration) -> Coordinator {
     let millis = |duration: Duration| format!("{}ms", duration.as_millis());
     Coordinator::in_process_with([
         "--handshake-timeout",
         &millis(HANDSHAKE),
         "--keepalive-interval",
-        &millis(KEEPALIVE),
+        &millis(keepalive),
         "--keepalive-timeout",
-        &millis(KEEPALIVE),
+        &millis(keepalive),
     ])
 }
 
@@ -150,7 +155,8 @@ async fn a_refused_request_is_read_to_its_end_and_its_connection_kept() {
 
 #[tokio::test]
 async fn a_connection_that_nobody_uses_is_closed() {
-    let coordinator = coordinator();
+    let keepalive = Duration::from_secs(2);
+    let coordinator = coordinator_that_keeps(keepalive);
     let http = Http::of(&coordinator, Version::One);
     let mut stream = dial(&http).await;
     for number in 0..3 {
@@ -158,7 +164,7 @@ async fn a_connection_that_nobody_uses_is_closed() {
         stream.write_all(request(&body).as_bytes()).await.unwrap();
         assert!(answer(&mut stream).await.starts_with("HTTP/1.1 200"));
         // It is kept for the next request.
-        sleep(KEEPALIVE).await;
+        sleep(keepalive / 2).await;
     }
     let read = timeout(PROMPT, stream.read(&mut [0])).await.unwrap();
     assert_eq!(read.unwrap(), 0, "closed, without a reset");

@@ -116,7 +116,7 @@ fn many_requests_sell_each_piece_once() {
 fn a_request_that_lost_its_lock_sells_nothing() {
     let coordinator = Coordinator::process().start();
     let stock = Stock::new(10);
-    let server = WebServer::start(&coordinator.endpoint(), &stock, "1");
+    let server = WebServer::start(&coordinator.endpoint(), &stock, "2");
     let (status, text) = thread::scope(|scope| {
         let buyer = scope.spawn(|| server.buy());
         await_holder(&coordinator.endpoint());
@@ -135,7 +135,7 @@ fn a_request_that_lost_its_lock_sells_nothing() {
 fn a_request_that_was_stopped_for_longer_than_its_lock_lasts_sells_nothing() {
     let coordinator = Coordinator::process().start();
     let stock = Stock::new(10);
-    let first = WebServer::start(&coordinator.endpoint(), &stock, "0.5");
+    let first = WebServer::start(&coordinator.endpoint(), &stock, "2");
     let second = WebServer::start(&coordinator.endpoint(), &stock, "0.01");
     thread::scope(|scope| {
         let stopped = scope.spawn(|| first.buy());

@@ -135,7 +135,7 @@ async fn a_forced_release_takes_it_and_raises_the_token() {
 async fn an_unclean_end_keeps_it_closed_for_its_lock_delay() {
     let masters = Masters::start(3).bootstrapped();
     let store = store(&masters, "here").await;
-    let delay = Duration::from_millis(300);
+    let delay = Duration::from_secs(2);
     let delayed = Acquire {
         lock_delay: delay,
         ..acquire(1)

@@ -239,12 +239,12 @@ async fn lost_holds_are_refused_with_their_reason() {
         assert_eq!(replaced(server), None);
     }
     let delayed = Acquire {
-        ttl: Duration::from_millis(100),
+        ttl: Duration::from_secs(2),
         lock_delay: LONG,
         ..acquire(2)
     };
     take(&here, delayed).await;
-    tokio::time::sleep(Duration::from_millis(150)).await;
+    tokio::time::sleep(Duration::from_millis(2_050)).await;
     refused(resume(&[2], 12), Loss::Expired).await;
 }
 

@@ -18,7 +18,7 @@ use super::{
 
 /// Locks that are deleted, replaced, or taken by an operator.
 pub(crate) async fn losses(site: &Site) {
-    let mut session = RawSession::open(&site.endpoint(0), Duration::from_secs(2)).await;
+    let mut session = RawSession::open(&site.endpoint(0), Duration::from_secs(10)).await;
     session.keep_alive(Duration::from_millis(200));
     for name in ["deleted", "replaced", "forced"] {
         let lock = session.take_one(exclusive(name)).await;
@@ -41,7 +41,7 @@ pub(crate) async fn losses(site: &Site) {
 
 /// Opens a session that sends no heartbeats.
 pub(crate) async fn silence(site: &Site) {
-    let mut session = RawSession::open(&site.endpoint(1), Duration::from_secs(1)).await;
+    let mut session = RawSession::open(&site.endpoint(1), Duration::from_secs(4)).await;
     let lock = session.take_one(exclusive("silent")).await;
     site.secrets.add("owner id", lock.owner_id.as_slice());
     let status = session.end(LIMIT).await.unwrap_err();

@@ -165,7 +165,7 @@ async fn the_context_of_the_stream_goes_for_requests_without_their_own() {
 async fn renewals_are_traced_for_themselves() {
     let collector = Collector::start().await;
     let coordinator = coordinator(&collector, "1");
-    let mut session = RawSession::open(&coordinator.endpoint(), Duration::from_secs(1)).await;
+    let mut session = RawSession::open(&coordinator.endpoint(), Duration::from_secs(4)).await;
     session.trace_as(sampled());
     session.acquire("renewed").await;
     session.keep_alive(Duration::from_millis(300));

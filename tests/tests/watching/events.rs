@@ -202,13 +202,13 @@ async fn expiries_are_reported_within_a_second() {
 
         // Of several, too, one after the other.
         let mut tokens = Vec::new();
-        for permits in [1, 1] {
+        for seconds in [3, 4] {
             let request = AcquireRequest {
                 name: "permits".into(),
                 mode: LockMode::Semaphore.into(),
-                permits,
+                permits: 1,
                 limit: 2,
-                ttl: raw::wire(Duration::from_secs(1)),
+                ttl: raw::wire(Duration::from_secs(seconds)),
                 ..AcquireRequest::default()
             };
             let granted = locks.acquire(request).await.unwrap().into_inner();

@@ -59,7 +59,7 @@ async fn a_lock_that_is_not_granted_is_told_with_its_holder() {
     let client = Client::builder().client_name("the other");
     let client = client.connect(&endpoint).await.unwrap();
     let _guard = client.lock("a").await.unwrap();
-    for wait in ["0", "100ms"] {
+    for wait in ["0", "3s"] {
         let ran = output(&endpoint, &["run", "a", "--wait", wait, "--", "true"]);
         assert_eq!(ran.status.code(), Some(75), "{}", stderr(&ran));
         assert!(stderr(&ran).contains("\"the other\""), "{}", stderr(&ran));
@@ -153,13 +153,21 @@ fn processes_that_the_command_leaves_running_are_not_killed() {
     let coordinator = Coordinator::in_process();
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("left");
-    let script = format!("(sleep 0.3; echo done > {}) &", file.display());
+    let go = directory.path().join("go");
+    // It ends with the test, too.
+    let waits = format!(
+        "test -d {} && ! test -e {}",
+        directory.path().display(),
+        go.display()
+    );
+    let left = format!("while {waits}; do sleep 0.05; done");
+    let script = format!("({left}; echo done > {}) &", file.display());
     let mut command = leasehold(
         &coordinator.endpoint(),
         &["run", "a", "--", "sh", "-c", &script],
     );
     assert!(command.status().unwrap().success());
-    assert!(!file.exists());
+    std::fs::write(go, "").unwrap();
     wait::until_blocking("what was left to end", LIMIT, || {
         if file.exists() {
             Ok(())

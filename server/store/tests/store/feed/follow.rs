@@ -142,7 +142,7 @@ async fn an_expiry_that_a_look_finds_is_reported_to_all() {
         let Op::Acquire(mut brief) = acquire(1, Mode::Shared) else {
             panic!("it is an acquire")
         };
-        brief.ttl = Duration::from_millis(50);
+        brief.ttl = Duration::from_secs(1);
         world.run("x", Op::Acquire(brief)).await;
         world.run("x", acquire(2, Mode::Shared)).await;
         let mut feed = world.follow(named("x")).await;
