@@ -11,9 +11,6 @@ from conftest import Start
 import leasehold
 from leasehold import LockState, LostReason
 
-# Seconds in which the work is told of a loss on the slowest machine: less than a TTL that is not chosen here.
-TOLD = 5
-
 
 async def test_a_stopped_coordinator_loses_the_lock_at_the_deadline(start: Start, name: str) -> None:
     coordinator = start()
@@ -23,7 +20,7 @@ async def test_a_stopped_coordinator_loses_the_lock_at_the_deadline(start: Start
                 coordinator.stop()
                 latest = time.monotonic() + lock.lost_in
                 await asyncio.sleep(60)
-        assert time.monotonic() <= latest + TOLD
+        assert time.monotonic() <= latest + 0.3
         assert lost.value.reason is LostReason.EXPIRED
         coordinator.go_on()
         async with client.lock(name, wait=10):
@@ -39,7 +36,7 @@ async def test_a_killed_coordinator_loses_the_lock_at_once_without_a_grace(start
                 coordinator.kill()
                 await asyncio.sleep(60)
         assert lost.value.reason is LostReason.SESSION_ENDED
-        assert time.monotonic() - before < TOLD
+        assert time.monotonic() - before < 1
         # The session is made anew in the background, and waits go on over that.
         waiting = asyncio.create_task(client.lock(name).acquire())
         coordinator.restart()

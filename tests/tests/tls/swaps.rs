@@ -14,7 +14,7 @@ use crate::{
 /// Sessions that live through the swaps.
 const SESSIONS: usize = 100;
 /// Each is renewed several times between two swaps.
-const TTL: Duration = Duration::from_secs(4);
+const TTL: Duration = Duration::from_millis(1500);
 const SWAPS: usize = 5;
 
 #[tokio::test]
@@ -48,21 +48,12 @@ async fn a_certificate_is_swapped_under_load_without_a_dropped_stream() {
         assert!(old.contains("UnknownIssuer"), "{old}");
         before = Some(successors);
     }
-    let enough = renewed + 300.0;
-    wait::until("300 renewals since the first swap", PATIENCE, || async {
-        let renewed = site.coordinator.metrics().await;
-        let renewed = renewed.sum("leasehold_renewals_total");
-        if renewed >= enough {
-            Ok(())
-        } else {
-            Err(renewed)
-        }
-    })
-    .await;
     let metrics = site.coordinator.metrics().await;
     assert_eq!(metrics.sum("leasehold_sessions"), 100.0);
     assert_eq!(metrics.sum("leasehold_holds"), 100.0);
     assert_eq!(metrics.find("leasehold_lost_total").unwrap_or(0.0), 0.0);
+    let renewed = metrics.sum("leasehold_renewals_total") - renewed;
+    assert!(renewed >= 300.0, "{renewed} renewals in between");
     for (session, held) in &mut sessions {
         assert!(session.release(&held.lock).await, "still held");
     }

@@ -167,6 +167,7 @@ fn processes_that_the_command_leaves_running_are_not_killed() {
         &["run", "a", "--", "sh", "-c", &script],
     );
     assert!(command.status().unwrap().success());
+    assert!(!file.exists());
     std::fs::write(go, "").unwrap();
     wait::until_blocking("what was left to end", LIMIT, || {
         if file.exists() {
