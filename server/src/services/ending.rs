@@ -23,7 +23,8 @@ use crate::{
 
 /// Number of names that are listed at a time.
 const PAGE: usize = 256;
-/// Time that the coordinators are given to look at the marks and end the session; as long again, if none has ended any.
+/// Time that the coordinators are given to look at the marks and end the session; as long again, if none has ended any, or if the
+/// store still has something of those that have ended.
 const PATIENCE: Duration = LOOK_INTERVAL.saturating_mul(2);
 /// Pause before the mark is looked at again.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -101,10 +102,20 @@ impl Ending {
         self.coordinator.ends().end(self.id);
         sleep(PATIENCE).await;
         let given_up = Instant::now() + PATIENCE;
-        while self.mark().await? == before && Instant::now() < given_up {
+        let is_counted = loop {
+            if self.mark().await? != before {
+                break true;
+            }
+            if Instant::now() >= given_up {
+                break false;
+            }
             sleep(PAUSE).await;
-        }
-        let left = self.end_rest().await?;
+        };
+        // What a coordinator has counted is on its way out, and would count twice.
+        let left = match is_counted && self.is_gone_soon().await? {
+            true => EndedCount::default(),
+            false => self.end_rest().await?,
+        };
         // Once more, so that a store that has forgotten the mark in a fail-over has it.
         let after = self.mark().await?;
         let ended = EndedCount {
@@ -130,6 +141,35 @@ impl Ending {
         };
         let mut marks = marks.into_iter().filter(|(id, _)| *id == self.id);
         Ok(marks.next().map(|(_, count)| count).unwrap_or_default())
+    }
+
+    /// Waits until the store has nothing of the session any more. Returns whether that came in time.
+    async fn is_gone_soon(&self) -> Result<bool, Refusal> {
+        let given_up = Instant::now() + PATIENCE;
+        while self.is_in_store().await? {
+            if Instant::now() >= given_up {
+                return Ok(false);
+            }
+            sleep(PAUSE).await;
+        }
+        Ok(true)
+    }
+
+    /// Returns whether the store has anything of the session.
+    async fn is_in_store(&self) -> Result<bool, Refusal> {
+        let mut next = Some(String::new());
+        while let Some(token) = next {
+            let page = self.page(&token).await?;
+            if page
+                .locks
+                .iter()
+                .any(|(_, view)| self.parts(view).next().is_some())
+            {
+                return Ok(true);
+            }
+            next = page.next;
+        }
+        Ok(false)
     }
 
     /// Ends what the store still has of the session, and of what others have resumed of it: their coordinators may be dead.

@@ -16,7 +16,7 @@ use crate::site::{LATE, Site, TTL};
 /// A TTL that runs out soon.
 const SHORT: Duration = Duration::from_secs(1);
 /// A TTL that passes several times in a test, and that a heartbeat does not miss on a busy machine.
-const RENEWED: Duration = Duration::from_secs(3);
+const RENEWED: Duration = Duration::from_secs(5);
 
 pub(crate) async fn is_granted_once_and_tokens_rise(site: &Site) {
     let (mut one, mut other) = tokio::join!(site.session(0), site.session(1));
@@ -218,7 +218,8 @@ pub(crate) async fn stays_closed_for_its_lock_delay(site: &Site) {
 
 /// A hold ends with its bound although its client is well, and its lock-delay follows.
 pub(crate) async fn ends_with_its_max_hold(site: &Site) {
-    let (max_hold, delay) = (Duration::from_secs(2), Duration::from_secs(1));
+    // The next one asks meanwhile, while all other cases begin.
+    let (max_hold, delay) = (Duration::from_secs(8), Duration::from_secs(1));
     let mut holder = site.session(0).await;
     let asked = Instant::now();
     let bounded = held_for_at_most(max_hold, exclusive("locks/max-hold"));
