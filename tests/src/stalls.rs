@@ -39,6 +39,12 @@ impl Stalls {
         stalls
     }
 
+    /// Returns the bound on something that takes so many turns of processes, each of which may have stood still for as long as the
+    /// longest stall since the last call.
+    pub fn stretch(&self, bound: Duration, turns: u32) -> Duration {
+        bound + self.worst() * turns
+    }
+
     /// Returns the longest stall since the last call.
     pub fn worst(&self) -> Duration {
         Duration::from_micros(self.worst.swap(0, Ordering::Relaxed))

@@ -43,7 +43,7 @@ pub(crate) struct Ended {
 
 /// Returns the time within which a deadlock ends on this machine, which may have stood still at each turn.
 pub(crate) fn ended_within(stalls: &Stalls) -> Duration {
-    ENDED_WITHIN + stalls.worst() * TURNS
+    stalls.stretch(ENDED_WITHIN, TURNS)
 }
 
 impl Scene {

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// The number of measurements, of which the cheapest counts: timers run beside the cycles.
-const TIMES: usize = 3;
+const TIMES: usize = 6;
 /// Clients of a contended name.
 const CONTENDERS: usize = 4;
 
