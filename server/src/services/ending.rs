@@ -102,26 +102,27 @@ impl Ending {
         self.coordinator.ends().end(self.id);
         sleep(PATIENCE).await;
         let given_up = Instant::now() + PATIENCE;
-        let is_counted = loop {
-            if self.mark().await? != before {
-                break true;
-            }
-            if Instant::now() >= given_up {
-                break false;
-            }
+        let mut counted = self.mark().await?;
+        while counted == before && Instant::now() < given_up {
             sleep(PAUSE).await;
-        };
+            counted = self.mark().await?;
+        }
         // What a coordinator has counted is on its way out, and would count twice.
-        let left = match is_counted && self.is_gone_soon().await? {
+        let left = match counted != before && self.is_gone_soon().await? {
             true => EndedCount::default(),
             false => self.end_rest().await?,
         };
         // Once more, so that a store that has forgotten the mark in a fail-over has it.
         let after = self.mark().await?;
+        // So would what a coordinator has counted since the search began.
+        let counted = match left == EndedCount::default() {
+            true => after,
+            false => counted,
+        };
         let ended = EndedCount {
             sessions: after.sessions.saturating_sub(before.sessions),
-            holds: after.holds.saturating_sub(before.holds),
-            waiters: after.waiters.saturating_sub(before.waiters),
+            holds: counted.holds.saturating_sub(before.holds),
+            waiters: counted.waiters.saturating_sub(before.waiters),
         };
         Ok(ended.plus(left))
     }

@@ -64,16 +64,18 @@ async fn waiters_and_watchers_follow_a_slot_to_another_node() {
 
     // A replica takes over: nobody has to be told.
     block_in_place(|| site.cluster.fail_over(site.cluster.replica_of(1).unwrap()));
+    for client in [&one, &other] {
+        wait::until("the coordinator to find the new master", LIMIT, || async {
+            client.admin().get_lock(&name).await
+        })
+        .await;
+    }
     let before = Some(granted.fencing_token());
     granted.release().await.unwrap();
     // The watcher may miss what happens until it follows the new master.
     let cycles = async {
         loop {
-            // Its coordinator may have no connection to the new master yet.
-            let locked = wait::until("the new master to serve", LIMIT, || {
-                one.lock(&*name).into_future()
-            });
-            let guard = locked.await;
+            let guard = one.lock(&*name).await.unwrap();
             tokio::time::sleep(Duration::from_millis(500)).await;
             guard.release().await.unwrap();
         }

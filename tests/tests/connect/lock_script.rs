@@ -93,12 +93,12 @@ fn await_silence(alive: &Path) {
 fn the_lock_outlives_its_ttl_and_is_released_with_the_job() {
     let coordinator = Coordinator::process().start();
     let shell = Shell::new(&coordinator);
-    let job = ["job", "--ttl", "6s", "--", "sh", "-c"];
+    let job = ["job", "--ttl", "10s", "--", "sh", "-c"];
     let mut first = shell
         .command(
             &[
                 &job[..],
-                &["echo $LEASEHOLD_FENCING_TOKEN >tokens; sleep 8; echo first >>log; exit 7"],
+                &["echo $LEASEHOLD_FENCING_TOKEN >tokens; sleep 12; echo first >>log; exit 7"],
             ]
             .concat(),
         )
@@ -110,13 +110,13 @@ fn the_lock_outlives_its_ttl_and_is_released_with_the_job() {
     let waited = shell.run(&[
         "job",
         "--ttl",
-        "6s",
+        "10s",
         "--wait",
-        "20s",
+        "40s",
         "--",
         "sh",
         "-c",
-        "sleep 7; echo second >>log",
+        "sleep 11; echo second >>log",
     ]);
     assert_eq!((waited, first.wait().unwrap().code()), (0, Some(7)));
     assert_eq!(
@@ -149,7 +149,7 @@ fn jobs_of_many_scripts_run_one_at_a_time() {
 fn a_forced_release_kills_the_job() {
     let coordinator = Coordinator::process().start();
     let shell = Shell::new(&coordinator);
-    let mut script = shell.start_job("6s");
+    let mut script = shell.start_job("10s");
     call(
         &coordinator.endpoint(),
         FORCE_RELEASE,
