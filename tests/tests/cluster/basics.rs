@@ -22,8 +22,6 @@ async fn a_cluster_does_all_that_one_server_does() {
 
 /// Below what a refresh takes that finds a grant of which nobody was told.
 pub(crate) const WOKEN: Duration = Duration::from_millis(250);
-/// Turns that a hand-off takes: of both clients, both coordinators, twice, and of Redis.
-pub(crate) const TURNS: u32 = 10;
 
 /// Returns the channels of slots that coordinators listen to on a node.
 pub(crate) fn slot_channels(site: &Site, node: usize) -> Vec<String> {

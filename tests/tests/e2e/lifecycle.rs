@@ -9,13 +9,10 @@ use leasehold_proto::v1::{
 use leasehold_tests::{
     Coordinator, RawSession, RedisServer,
     raw::{PROMPT, parse, wire},
-    stalls::Stalls,
 };
 use tonic::Code;
 
 const TTL: Duration = Duration::from_secs(3);
-/// Turns of processes between the end of a lock-delay and the grant.
-const TURNS: u32 = 10;
 
 #[tokio::test]
 async fn waiters_are_served_in_order_and_who_left_is_skipped() {
@@ -81,13 +78,12 @@ async fn a_lock_delay_keeps_a_name_closed_after_an_unclean_end_only() {
     holder.granted(id, PROMPT).await;
     let waiting = waiter.ask("delayed", None).await;
     waiter.queued(waiting).await;
-    let (stalls, died) = (Stalls::watch(), Instant::now());
+    let died = Instant::now();
     drop(holder);
-    waiter.granted(waiting, delay + PROMPT).await;
+    waiter.granted(waiting, 2 * delay).await;
     let took = died.elapsed();
     assert!(took >= delay - Duration::from_millis(10), "{took:?}");
-    let limit = stalls.stretch(delay + Duration::from_millis(500), TURNS);
-    assert!(took <= limit, "{took:?}");
+    assert!(took <= delay + Duration::from_millis(500), "{took:?}");
 }
 
 #[tokio::test]
