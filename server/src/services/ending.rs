@@ -1,6 +1,6 @@
 //! End of a session by an operator: a mark for all coordinators, and then a search for what the session may have left in the store.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, time::Duration, vec};
 
 use leasehold_core::{
     command::One,
@@ -45,9 +45,12 @@ struct Part<'a> {
     predecessors: &'a Predecessors,
 }
 
-/// Locks that were looked at, and the token of the next ones.
-struct Looked {
-    locks: Vec<(LockName, NameView)>,
+/// A walk through all locks that the store has.
+struct Walk<'a> {
+    ending: &'a Ending,
+    /// Those that were looked at.
+    locks: vec::IntoIter<(LockName, NameView)>,
+    /// The token of the next page.
     next: Option<String>,
 }
 
@@ -64,20 +67,16 @@ impl Ending {
         loop {
             let known = ended.len();
             let (mut has_any, mut is_denied) = (false, false);
-            let mut next = Some(String::new());
-            while let Some(token) = next {
-                let page = self.page(&token).await?;
-                for (name, view) in page.locks {
-                    ended.extend(self.parts(&view).filter_map(|part| part.session));
-                    let mut sessions = parts(&view).filter_map(|part| part.session);
-                    let has = sessions.any(|session| ended.contains(&session));
-                    has_any |= has;
-                    // Where not everything is shown, the session may be among the rest.
-                    let is_whole = view.holder_count <= view.holders.len() as u64
-                        && view.waiter_count <= view.waiters.len() as u64;
-                    is_denied |= (has || !is_whole) && !is_permitted(name.as_str());
-                }
-                next = page.next;
+            let mut locks = self.locks();
+            while let Some((name, view)) = locks.next().await? {
+                ended.extend(self.parts(&view).filter_map(|part| part.session));
+                let mut sessions = parts(&view).filter_map(|part| part.session);
+                let has = sessions.any(|session| ended.contains(&session));
+                has_any |= has;
+                // Where not everything is shown, the session may be among the rest.
+                let is_whole = view.holder_count <= view.holders.len() as u64
+                    && view.waiter_count <= view.waiters.len() as u64;
+                is_denied |= (has || !is_whole) && !is_permitted(name.as_str());
             }
             if is_denied || !has_any {
                 break;
@@ -158,17 +157,11 @@ impl Ending {
 
     /// Returns whether the store has anything of the session.
     async fn is_in_store(&self) -> Result<bool, Refusal> {
-        let mut next = Some(String::new());
-        while let Some(token) = next {
-            let page = self.page(&token).await?;
-            if page
-                .locks
-                .iter()
-                .any(|(_, view)| self.parts(view).next().is_some())
-            {
+        let mut locks = self.locks();
+        while let Some((_, view)) = locks.next().await? {
+            if self.parts(&view).next().is_some() {
                 return Ok(true);
             }
-            next = page.next;
         }
         Ok(false)
     }
@@ -179,22 +172,18 @@ impl Ending {
         let mut ended = EndedCount::default();
         for _ in 0..MOST_PASSES {
             let mut found = false;
-            let mut next = Some(String::new());
-            while let Some(token) = next {
-                let page = self.page(&token).await?;
-                for (name, view) in page.locks {
-                    for Part { one, .. } in self.parts(&view) {
-                        found = true;
-                        let forced = names::force_release(&self.coordinator, &name, Some(one));
-                        let (is_released, _) = forced.await?;
-                        let counter = match one {
-                            One::Holder(_) => &mut ended.holds,
-                            One::Waiter(_) => &mut ended.waiters,
-                        };
-                        *counter += u32::from(is_released);
-                    }
+            let mut locks = self.locks();
+            while let Some((name, view)) = locks.next().await? {
+                for Part { one, .. } in self.parts(&view) {
+                    found = true;
+                    let forced = names::force_release(&self.coordinator, &name, Some(one));
+                    let (is_released, _) = forced.await?;
+                    let counter = match one {
+                        One::Holder(_) => &mut ended.holds,
+                        One::Waiter(_) => &mut ended.waiters,
+                    };
+                    *counter += u32::from(is_released);
                 }
-                next = page.next;
             }
             if !found {
                 return Ok(ended);
@@ -206,21 +195,13 @@ impl Ending {
         ))
     }
 
-    /// Looks at some locks.
-    async fn page(&self, token: &str) -> Result<Looked, Refusal> {
-        let page = self.coordinator.store().list("", token, PAGE).await?;
-        let page = page.map_err(|invalid| Refusal::field("page_token", invalid))?;
-        let views = self
-            .listings
-            .views(&self.coordinator, &page.names, SHOWN_WAITERS)
-            .await?;
-        let locks = page.names.into_iter().zip(views);
-        Ok(Looked {
-            locks: locks
-                .filter_map(|(name, view)| Some((name, view?)))
-                .collect(),
-            next: (!page.next.is_empty()).then_some(page.next),
-        })
+    /// Begins to walk through the locks.
+    fn locks(&self) -> Walk<'_> {
+        Walk {
+            ending: self,
+            locks: Vec::new().into_iter(),
+            next: Some(String::new()),
+        }
     }
 
     /// Returns what a view shows of the session, and of those that have resumed it.
@@ -229,6 +210,35 @@ impl Ending {
         parts(view).filter(move |part| {
             part.session == Some(id) || part.predecessors.iter().any(|session| session == id)
         })
+    }
+}
+
+impl Walk<'_> {
+    /// Returns the next lock that is there, and a view of it.
+    async fn next(&mut self) -> Result<Option<(LockName, NameView)>, Refusal> {
+        let Ending {
+            coordinator,
+            listings,
+            ..
+        } = self.ending;
+        loop {
+            if let Some(lock) = self.locks.next() {
+                return Ok(Some(lock));
+            }
+            let Some(token) = self.next.take() else {
+                return Ok(None);
+            };
+            let page = coordinator.store().list("", &token, PAGE).await?;
+            let page = page.map_err(|invalid| Refusal::field("page_token", invalid))?;
+            let views = listings.views(coordinator, &page.names, SHOWN_WAITERS);
+            let views = views.await?;
+            let locks = page.names.into_iter().zip(views);
+            let locks: Vec<_> = locks
+                .filter_map(|(name, view)| Some((name, view?)))
+                .collect();
+            self.locks = locks.into_iter();
+            self.next = (!page.next.is_empty()).then_some(page.next);
+        }
     }
 }
 
