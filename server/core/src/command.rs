@@ -184,6 +184,9 @@ pub struct ReleaseRequest {
 pub enum End {
     /// Its client released it, or never learnt of it.
     Clean,
+    /// The same, of a hold that is known to have no value and no client name of more than [`KEPT_CLIENT_NAME`](crate::name::KEPT_CLIENT_NAME) bytes: the store has
+    /// nothing to remove but the hold.
+    Plain,
     /// Its client died or fell silent: the name stays closed for the hold's lock-delay.
     Unclean,
 }

@@ -174,8 +174,8 @@ impl Executor {
             }
             Output::Cleanup(pending) => {
                 let why = match (pending.end, self.why) {
-                    (End::Unclean, why) | (End::Clean, why @ Why::Closed) => why,
-                    (End::Clean, _) => Why::GivenBack,
+                    (End::Unclean, why) | (_, why @ Why::Closed) => why,
+                    (End::Clean | End::Plain, _) => Why::GivenBack,
                 };
                 self.coordinator.audit().ending(&pending.owner, why);
                 self.coordinator.clean_up(pending);

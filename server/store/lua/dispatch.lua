@@ -5,36 +5,35 @@
 -- release on a followed lock is one of the others, because it has changes to report; a renewal has none, unless it fails or
 -- makes the hold end much earlier.
 --
--- KEYS  queue of each release together with others, of each acquire; lock of each release, renewal, acquire; record of
---       each renewal, acquire, release; waiters of each release, acquire; and of each of the others lock and record,
+-- Of the releases together with others, those whose record may have something to remove come first.
+--
+-- KEYS  queue of each release together with others, of each acquire; lock of each acquire, release, renewal; record of
+--       each release, renewal, acquire; waiters of each release, acquire; and of each of the others lock and record,
 --       and, unless it needs but those, queue and waiters
 -- ARGV  1 nonce
---       2 a letter for each operation (see its file), or '.' for the others
---       3 how many releases, renewals, acquires
---       6 the caller: coordinator id, floor, token memory, not after (see set_caller)
+--       2 a letter for each operation (see its file), R for a release whose record may have something to remove, or '.' for
+--         the others
+--       3 how many releases, renewals, acquires; and releases whose record may have something to remove
+--       7 the caller: coordinator id, floor, token memory, not after (see set_caller)
 --       then each release's owner id; each renewal's arguments; each acquire's arguments; and of each of the others: c and
 --       the caller, where that changes; its letter; its own arguments
 
--- Bytes of a client name that stay in the record of a released hold: nearly every client has a name, and to remove a short
--- one saves less memory than a command costs.
-local KEPT_CLIENT = 64
-
 local KEYS, ARGV, try, letters = KEYS, ARGV, redis.pcall, ARGV[2]
-local releases, renewals, acquires = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
-set_caller(ARGV[6], ARGV[7], ARGV[8], ARGV[9])
+local releases, renewals, acquires, fuller = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
+set_caller(ARGV[7], ARGV[8], ARGV[9], ARGV[10])
 
 local queues = releases + acquires
-local locks = queues
-local renewed_locks = locks + releases
-local acquired_locks = renewed_locks + renewals
-local renewed_records = acquired_locks + acquires
+local acquired_locks = queues
+local released_locks = acquired_locks + acquires
+local renewed_locks = released_locks + releases
+local released_records = renewed_locks + renewals
+local renewed_records = released_records + releases
 local acquired_records = renewed_records + renewals
-local released_records = acquired_records + acquires
-local all_waiters = released_records + releases
+local all_waiters = acquired_records + acquires
 local rest_keys = all_waiters + queues
-local rest_at = 10 + releases + 3 * renewals + 3 * acquires
+local rest_at = 11 + releases + 3 * renewals + 3 * acquires
 
-if watch then watch.ask(locks + 1, renewed_records) end
+if watch then watch.ask(acquired_locks + 1, released_records) end
 local has_others = letters:find('.', 1, true)
 
 local replies = { tonumber(ARGV[1]), now }
@@ -50,18 +49,9 @@ end
 local function is_contended(q)
   return contended > 0 and (contended == queues or call('EXISTS', KEYS[q]) == 1)
 end
--- Contents of the locks of releases and renewals, and then the records of releases.
+-- Contents of the locks of releases and renewals, and then the records that may have something to remove.
 local holders
-if releases > 0 then
-  local asked, next = { unpack(KEYS, locks + 1, acquired_locks) }, releases + renewals + 1
-  for i = released_records + 1, all_waiters do
-    asked[next] = KEYS[i]
-    next = next + 1
-  end
-  holders = call('MGET', unpack(asked))
-elseif renewals > 0 then
-  holders = call('MGET', unpack(KEYS, locks + 1, acquired_locks))
-end
+if releases + renewals > 0 then holders = call('MGET', unpack(KEYS, released_locks + 1, released_records + fuller)) end
 
 -- Returns whether a record is that of an owner id and has a value or a long client name.
 local function has_more(found, owner)
@@ -80,9 +70,10 @@ local released = {}
 if releases > 0 then
   local doomed = {}
   for i = 1, releases do
-    if holders[i] == ARGV[9 + i] and not is_contended(i) and not (watch and watch.follows(KEYS[locks + i])) then
+    local l = KEYS[released_locks + i]
+    if holders[i] == ARGV[10 + i] and not is_contended(i) and not (watch and watch.follows(l)) then
       released[i] = RELEASED
-      doomed[#doomed + 1] = KEYS[locks + i]
+      doomed[#doomed + 1] = l
     end
   end
   if doomed[1] then
@@ -91,9 +82,9 @@ if releases > 0 then
       for i in pairs(released) do released[i] = result end
     else
       -- As strip does in hold.lua, where it pays.
-      for i in pairs(released) do
-        local found = holders[releases + renewals + i]
-        if has_more(found, ARGV[9 + i]) then
+      for i = 1, fuller do
+        local found = released[i] and holders[releases + renewals + i]
+        if has_more(found, ARGV[10 + i]) then
           try('SET', KEYS[released_records + i], found:sub(1, 16), 'KEEPTTL')
         end
       end
@@ -109,21 +100,27 @@ local function uncommon(letter, l, r, q, ...)
   return carry_out(letter, ...)
 end
 
-local release, renewal, acquire = 0, 0, 0
+local full_release, release, renewal, acquire = 0, fuller, 0, 0
 local others = false
 for i = 1, #letters do
   local letter, reply = letters:byte(i), nil
-  if letter == 114 then -- r
-    release = release + 1
-    reply = released[release]
-      or uncommon('r', locks + release, released_records + release, release, ARGV[9 + release],
-        holders[release])
+  if letter == 114 or letter == 82 then -- r or R
+    local at
+    if letter == 82 then
+      full_release = full_release + 1
+      at = full_release
+    else
+      release = release + 1
+      at = release
+    end
+    reply = released[at]
+      or uncommon('r', released_locks + at, released_records + at, at, ARGV[10 + at], holders[at])
   elseif letter == 46 then -- .
     others = true
     reply = false
   elseif letter == 110 then -- n
     renewal = renewal + 1
-    local at = 7 + releases + 3 * renewal
+    local at = 8 + releases + 3 * renewal
     if late then
       reply = LATE
     elseif holders[releases + renewal] == ARGV[at] then
@@ -143,7 +140,7 @@ for i = 1, #letters do
       ARGV[at + 2])
   else -- a or w
     acquire = acquire + 1
-    local q, at = releases + acquire, 7 + releases + 3 * renewals + 3 * acquire
+    local q, at = releases + acquire, 8 + releases + 3 * renewals + 3 * acquire
     local l, r = acquired_locks + acquire, acquired_records + acquire
     if late then
       reply = LATE

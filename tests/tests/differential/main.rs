@@ -30,6 +30,7 @@ mod seen;
 mod stepping;
 mod strangers;
 mod stripped;
+mod together;
 mod told;
 mod wake_ups;
 mod waves;

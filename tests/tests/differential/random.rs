@@ -48,7 +48,9 @@ pub(crate) fn op(random: &mut StdRng, known: &[OwnerId], view: &NameView, feed: 
         },
         51..71 => Op::Release {
             owner,
-            end: *[End::Clean, End::Unclean].choose(random).unwrap(),
+            end: *[End::Clean, End::Plain, End::Unclean]
+                .choose(random)
+                .unwrap(),
         },
         71..82 => Op::Refresh {
             oldest: random.random_bool(0.7).then_some(owner),

@@ -236,4 +236,12 @@ async fn stripping_costs_a_command_only_if_there_is_much_to_strip() {
         cycle(Op::Acquire(asked))
     };
     assert_eq!(commands_of_a_cycle(&redis, &store, valued(b"v")).await, 13);
+    // Nobody looks for something to strip where the coordinator says that there is nothing.
+    let plain = Op::Release {
+        owner: owner(0),
+        end: End::Plain,
+    };
+    let [valued, _] = valued(b"v");
+    let plain = [valued, pair.command("here", plain)];
+    assert_eq!(commands_of_a_cycle(&redis, &store, plain).await, 12);
 }

@@ -77,7 +77,7 @@ pub(crate) fn acquire(number: u32) -> Op {
 pub(crate) fn release(number: u32) -> Op {
     Op::Release {
         owner: owner(number),
-        end: End::Clean,
+        end: End::Plain,
     }
 }
 

@@ -178,12 +178,7 @@ impl Acquire {
         deadline: Option<Moment>,
         tells_tickets: bool,
     ) -> Self {
-        let claim = Claim {
-            name: name.clone(),
-            owner: acquire.owner,
-            ttl: acquire.ttl,
-            lock_delay: acquire.lock_delay,
-        };
+        let claim = Claim::of(name.clone(), acquire);
         let mode = acquire.mode;
         let wanted = Wanted {
             actor: acquire.actor,

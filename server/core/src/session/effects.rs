@@ -14,7 +14,7 @@ use crate::{
     id::{FencingToken, OwnerId},
     lease::drift_margin,
     mode::Mode,
-    name::LockName,
+    name::{KEPT_CLIENT_NAME, LockName},
     time::Moment,
 };
 
@@ -30,6 +30,29 @@ pub(super) struct Claim {
     pub(super) owner: OwnerId,
     pub(super) ttl: Duration,
     pub(super) lock_delay: Duration,
+    /// Whether it has no value, nor a long client name.
+    pub(super) is_plain: bool,
+}
+
+impl Claim {
+    /// Returns what an acquire claims.
+    pub(super) fn of(name: LockName, acquire: &Acquire) -> Self {
+        let client = acquire.client_name.as_str();
+        Self {
+            name,
+            owner: acquire.owner,
+            ttl: acquire.ttl,
+            lock_delay: acquire.lock_delay,
+            is_plain: acquire.value.as_bytes().is_empty() && client.len() <= KEPT_CLIENT_NAME,
+        }
+    }
+
+    /// Returns the operation by which its client releases it.
+    pub(super) fn release(&self) -> Op {
+        let (owner, is_plain) = (self.owner, self.is_plain);
+        let end = if is_plain { End::Plain } else { End::Clean };
+        Op::Release { owner, end }
+    }
 }
 
 /// End of a hold that is bounded by its `max_hold`.
@@ -222,11 +245,7 @@ impl Effects {
 
     /// Sends a clean release of a claim.
     pub(super) fn release(&mut self, purpose: Purpose, claim: &Claim) -> CommandId {
-        let op = Op::Release {
-            owner: claim.owner,
-            end: End::Clean,
-        };
-        self.store(purpose, claim.name.clone(), op)
+        self.store(purpose, claim.name.clone(), claim.release())
     }
 
     /// Returns what a command was sent for, once; `None` if the session has let go of it.
@@ -280,12 +299,7 @@ impl Effects {
         acquire: Acquire,
         now: Moment,
     ) -> (Claim, CommandId, Moment) {
-        let claim = Claim {
-            name: name.clone(),
-            owner: acquire.owner,
-            ttl: acquire.ttl,
-            lock_delay: acquire.lock_delay,
-        };
+        let claim = Claim::of(name.clone(), &acquire);
         self.register(acquire.owner, Interest::Waits);
         let (for_request, purpose) = (is_first.then_some(request), Purpose::Acquire(request));
         let command = self.store_for(for_request, purpose, name, Op::Acquire(acquire));

@@ -162,6 +162,13 @@ impl Holds {
         }
     }
 
+    /// Notes that the hold may have a value.
+    pub(super) fn set_value(&mut self, owner: &OwnerId) {
+        if let Some(hold) = self.held.get_mut(owner) {
+            hold.grant.claim.is_plain = false;
+        }
+    }
+
     /// Notes that nothing may count on the hold's being exclusive any more.
     pub(super) fn downgrade(&mut self, owner: &OwnerId) {
         if let Some(hold) = self.held.get_mut(owner) {

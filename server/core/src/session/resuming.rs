@@ -290,6 +290,7 @@ impl Resuming {
             ttl,
             // Not known yet: no longer than this.
             lock_delay: self.max_ttl,
+            is_plain: false,
         }
     }
 
@@ -344,6 +345,7 @@ impl Resuming {
                 owner: next,
                 ttl,
                 lock_delay: max_ttl,
+                is_plain: false,
             };
             if !attempt.was_unanswered {
                 step.effects.register(next, Interest::Forgotten);
@@ -360,13 +362,7 @@ impl Resuming {
                 TakenOver::Waits { acquire, .. } => {
                     let untracked = Output::UntrackWait(acquire.owner, WaitEnd::Cancelled);
                     step.effects.push(untracked);
-                    let claim = Claim {
-                        name: resumption.name,
-                        owner: acquire.owner,
-                        ttl: acquire.ttl,
-                        lock_delay: acquire.lock_delay,
-                    };
-                    (claim, End::Clean)
+                    (Claim::of(resumption.name, &acquire), End::Clean)
                 }
                 TakenOver::Refused(_) => continue,
             };

@@ -152,8 +152,13 @@ impl Tenure {
             effects.clean_up(claim, End::Clean, None, now);
             return Err(Refused::TooManyRequests(Effect::ReleasedInBackground));
         }
-        let end = End::Clean;
-        let op = Op::Release { owner, end };
+        let op = claim.as_ref().map_or(
+            Op::Release {
+                owner,
+                end: End::Clean,
+            },
+            Claim::release,
+        );
         effects.store(Purpose::Release(request, claim), name, op);
         Ok(())
     }
@@ -172,6 +177,7 @@ impl Tenure {
         if effects.is_busy() {
             return Err(Refused::TooManyRequests(Effect::ValueNotChanged));
         }
+        self.holds.set_value(&owner);
         let op = Op::SetValue { owner, value };
         effects.store(Purpose::SetValue(request, owner), name, op);
         Ok(())

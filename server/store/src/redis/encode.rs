@@ -10,6 +10,7 @@ use leasehold_core::{
     command::{Acquire, Caller, Command, End, One, Op, ReleaseRequest, Resume},
     id::{FencingToken, SessionId},
     mode::Mode,
+    name::KEPT_CLIENT_NAME,
     time::StoreTime,
 };
 use redis::{Cmd, RedisWrite, Script};
@@ -88,7 +89,7 @@ impl LockScript {
 
     fn of(channels: &Channels, is_cluster: bool) -> Self {
         let text = format!(
-            "{}local IS_CLUSTER = {is_cluster}\n{}",
+            "{}local IS_CLUSTER, KEPT_CLIENT = {is_cluster}, {KEPT_CLIENT_NAME}\n{}",
             channels.in_lua(),
             SCRIPT.join("\n")
         );
@@ -111,7 +112,7 @@ const TYPICAL: usize = 384;
 /// Most arguments of a command: its keys, its caller, and its own.
 const ARGUMENTS: usize = 13;
 /// Other arguments of a call.
-const FIXED: usize = 12;
+const FIXED: usize = 13;
 
 /// Length of the extras of a hold, if it has any; with a bound on its time; with a revision of its limit too; and with the fewest
 /// permits that its acquire was content with.
@@ -148,10 +149,10 @@ pub fn encode<'a>(
     let among = |kinds: &'static [u8]| planned.clone().filter(|(letter, _)| kinds.contains(letter));
     // As lua/dispatch.lua has them.
     let columns: [(Key, &[&[u8]]); 4] = [
-        (Key::Queue, &[b"r", b"aw"]),
-        (Key::Lock, &[b"r", b"n", b"aw"]),
-        (Key::Record, &[b"n", b"aw", b"r"]),
-        (Key::Waiters, &[b"r", b"aw"]),
+        (Key::Queue, &[b"R", b"r", b"aw"]),
+        (Key::Lock, &[b"aw", b"R", b"r", b"n"]),
+        (Key::Record, &[b"R", b"r", b"n", b"aw"]),
+        (Key::Waiters, &[b"R", b"r", b"aw"]),
     ];
     for (key, kinds) in columns {
         for kind in kinds {
@@ -166,7 +167,7 @@ pub fn encode<'a>(
     }
 
     cmd.arg(nonce).arg(&letters);
-    for kind in [&b"r"[..], b"n", b"aw"] {
+    for kind in [&b"Rr"[..], b"n", b"aw", b"R"] {
         cmd.arg(
             letters
                 .iter()
@@ -178,7 +179,7 @@ pub fn encode<'a>(
     if let Some(caller) = first {
         tell_caller(&mut cmd, caller, floor, not_after);
     }
-    for kind in [&b"r"[..], b"n", b"aw"] {
+    for kind in [&b"R"[..], b"r", b"n", b"aw"] {
         for (_, (command, _)) in among(kind) {
             arguments(&mut cmd, command);
         }
@@ -223,18 +224,12 @@ impl<'a> Plan<'a> {
             seen[word] |= bit;
             let caller = &command.caller;
             let agrees = agree(plan.first.get_or_insert(caller), caller);
-            let letter = letter(&command.op);
-            let goes_together = match &command.op {
-                Op::Acquire(acquire) => acquire.mode == Mode::Exclusive && !acquire.again,
-                _ => b"rn".contains(&letter),
-            };
             plan.keys += keys_of(&command.op);
-            if is_first && agrees && goes_together {
+            let together = together(&command.op).filter(|_| is_first && agrees);
+            if together.is_some() {
                 plan.floor = plan.floor.max(caller.floor);
-                plan.letters.push(letter);
-            } else {
-                plan.letters.push(ALONE);
             }
+            plan.letters.push(together.unwrap_or(ALONE));
         }
         plan
     }
@@ -255,6 +250,23 @@ fn tell_caller(cmd: &mut Cmd, caller: &Caller, floor: FencingToken, not_after: O
         .arg(not_after.map_or(0, StoreTime::as_micros));
 }
 
+/// Returns the letter of an operation that may be executed together with others, if it may.
+fn together(op: &Op) -> Option<u8> {
+    match op {
+        Op::Acquire(acquire) if acquire.mode == Mode::Exclusive && !acquire.again => {
+            Some(letter(op))
+        }
+        Op::Renew { .. } => Some(b'n'),
+        Op::Release {
+            end: End::Clean, ..
+        } => Some(b'R'),
+        Op::Release {
+            end: End::Plain, ..
+        } => Some(b'r'),
+        _ => None,
+    }
+}
+
 /// Returns the letter of an operation.
 fn letter(op: &Op) -> u8 {
     match op {
@@ -266,7 +278,8 @@ fn letter(op: &Op) -> u8 {
         },
         Op::Renew { .. } => b'n',
         Op::Release {
-            end: End::Clean, ..
+            end: End::Clean | End::Plain,
+            ..
         } => b'r',
         Op::Release {
             end: End::Unclean, ..

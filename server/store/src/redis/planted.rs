@@ -11,7 +11,7 @@ const FAULTS: [(Fault, &[Change]); 7] = [
         Fault::ReleaseByAnyone,
         &[
             (
-                "if holders[i] == ARGV[9 + i] and not is_contended(i)",
+                "if holders[i] == ARGV[10 + i] and not is_contended(i)",
                 "if holders[i] and not is_contended(i)",
             ),
             (

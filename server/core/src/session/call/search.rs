@@ -277,6 +277,7 @@ impl Request {
             owner: next,
             ttl: step.terms.ttl,
             lock_delay,
+            is_plain: false,
         };
         match reply {
             Reply::Resumed {

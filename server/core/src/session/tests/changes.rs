@@ -3,6 +3,7 @@
 use super::{
     acquires::{not_granted, refused},
     renewals::{beat, full},
+    resumes::{hold, resuming},
     scene::*,
     several::several,
 };
@@ -10,10 +11,10 @@ use crate::{
     command::{End, Loss, Op},
     id::{Actor, OwnerId},
     mode::{Mode, Permits},
-    name::Value,
+    name::{ClientName, KEPT_CLIENT_NAME, Value},
     session::{
-        AcquireRequest, Effect, Interest, LostLock, LostWhy, MAX_IN_FLIGHT, NotGranted, Note,
-        Refused, Request, Response, Wait,
+        AcquireRequest, Config, Effect, Interest, LostLock, LostWhy, MAX_IN_FLIGHT, NotGranted,
+        Note, Refused, Request, Response, Wait,
     },
 };
 
@@ -287,4 +288,53 @@ fn a_change_that_finds_its_hold_gone_has_the_session_find_out_why() {
     let lost = vec![LostLock { name, owner, why }];
     assert_eq!(scene.said(), [(0, Response::Lost(lost))]);
     assert_eq!(scene.session.holds(), 0);
+}
+
+/// Has the client release a hold, and returns what the store is told of its end.
+fn end_of(mut scene: Scene, owner: OwnerId) -> End {
+    scene.sent.clear();
+    scene.ask(9, release("a", owner));
+    match scene.sent.pop_front().unwrap().op {
+        Op::Release { end, .. } => end,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_release_is_plain_only_if_the_store_surely_has_neither_a_value_nor_a_long_client_name() {
+    let named = |length: usize| {
+        let client_name = ClientName::parse(&"n".repeat(length)).unwrap();
+        let named = Config {
+            client_name,
+            ..config()
+        };
+        let mut scene = Scene::resume(named, Vec::new());
+        let owner = scene.hold(2, acquire("a"))[0];
+        end_of(scene, owner)
+    };
+    assert_eq!(named(KEPT_CLIENT_NAME), End::Plain);
+    assert_eq!(named(KEPT_CLIENT_NAME + 1), End::Clean);
+
+    let mut scene = Scene::open();
+    let valued = AcquireRequest {
+        value: Value::parse(b"v").unwrap(),
+        ..acquire("a")
+    };
+    let owner = scene.hold(2, valued)[0];
+    assert_eq!(end_of(scene, owner), End::Clean);
+
+    // Its value is about to be set, whatever to.
+    let mut scene = Scene::open();
+    let owner = scene.hold(2, acquire("a"))[0];
+    scene.ask(3, set_value("a", owner));
+    assert_eq!(end_of(scene, owner), End::Clean);
+
+    // The stream that it was taken over from may have set one.
+    let mut scene = resuming(vec![hold("a", 7)]);
+    scene.other_takes_as(7, "a");
+    scene.answer();
+    let owner = OwnerId::from_bytes([107; 16]);
+    // It is held twice.
+    scene.ask(3, release("a", owner));
+    assert_eq!(end_of(scene, owner), End::Clean);
 }
