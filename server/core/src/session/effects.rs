@@ -30,7 +30,7 @@ pub(super) struct Claim {
     pub(super) owner: OwnerId,
     pub(super) ttl: Duration,
     pub(super) lock_delay: Duration,
-    /// Whether it has no value, nor a long client name.
+    /// Whether it was made without a value, and with no long client name.
     pub(super) is_plain: bool,
 }
 
@@ -45,13 +45,6 @@ impl Claim {
             lock_delay: acquire.lock_delay,
             is_plain: acquire.value.as_bytes().is_empty() && client.len() <= KEPT_CLIENT_NAME,
         }
-    }
-
-    /// Returns the operation by which its client releases it.
-    pub(super) fn release(&self) -> Op {
-        let (owner, is_plain) = (self.owner, self.is_plain);
-        let end = if is_plain { End::Plain } else { End::Clean };
-        Op::Release { owner, end }
     }
 }
 
@@ -164,6 +157,8 @@ pub(super) struct Effects {
     /// Number of commands that are bounded.
     bounded: usize,
     store_timeout: Duration,
+    /// Whether a claim may have a value though it was made without one.
+    may_have_values: bool,
 }
 
 impl Effects {
@@ -174,6 +169,7 @@ impl Effects {
             last_command: 0,
             bounded: 0,
             store_timeout,
+            may_have_values: false,
         }
     }
 
@@ -245,7 +241,25 @@ impl Effects {
 
     /// Sends a clean release of a claim.
     pub(super) fn release(&mut self, purpose: Purpose, claim: &Claim) -> CommandId {
-        self.store(purpose, claim.name.clone(), claim.release())
+        let op = Op::Release {
+            owner: claim.owner,
+            end: self.end_of(Some(claim)),
+        };
+        self.store(purpose, claim.name.clone(), op)
+    }
+
+    /// Returns how a claim ends that its client releases.
+    pub(super) fn end_of(&self, claim: Option<&Claim>) -> End {
+        match claim {
+            Some(claim) if claim.is_plain && !self.may_have_values => End::Plain,
+            _ => End::Clean,
+        }
+    }
+
+    /// Notes that any claim may have a value: the client sets that of an owner id that is none of its holds, perhaps one that its
+    /// acquire was just granted.
+    pub(super) fn may_have_values(&mut self) {
+        self.may_have_values = true;
     }
 
     /// Returns what a command was sent for, once; `None` if the session has let go of it.

@@ -162,11 +162,10 @@ impl Holds {
         }
     }
 
-    /// Notes that the hold may have a value.
-    pub(super) fn set_value(&mut self, owner: &OwnerId) {
-        if let Some(hold) = self.held.get_mut(owner) {
-            hold.grant.claim.is_plain = false;
-        }
+    /// Notes that the hold may have a value. Returns whether it is one of these.
+    pub(super) fn set_value(&mut self, owner: &OwnerId) -> bool {
+        let hold = self.held.get_mut(owner);
+        hold.map(|hold| hold.grant.claim.is_plain = false).is_some()
     }
 
     /// Notes that nothing may count on the hold's being exclusive any more.

@@ -152,13 +152,8 @@ impl Tenure {
             effects.clean_up(claim, End::Clean, None, now);
             return Err(Refused::TooManyRequests(Effect::ReleasedInBackground));
         }
-        let op = claim.as_ref().map_or(
-            Op::Release {
-                owner,
-                end: End::Clean,
-            },
-            Claim::release,
-        );
+        let end = effects.end_of(claim.as_ref());
+        let op = Op::Release { owner, end };
         effects.store(Purpose::Release(request, claim), name, op);
         Ok(())
     }
@@ -177,7 +172,9 @@ impl Tenure {
         if effects.is_busy() {
             return Err(Refused::TooManyRequests(Effect::ValueNotChanged));
         }
-        self.holds.set_value(&owner);
+        if !self.holds.set_value(&owner) {
+            effects.may_have_values();
+        }
         let op = Op::SetValue { owner, value };
         effects.store(Purpose::SetValue(request, owner), name, op);
         Ok(())

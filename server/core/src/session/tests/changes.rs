@@ -329,6 +329,16 @@ fn a_release_is_plain_only_if_the_store_surely_has_neither_a_value_nor_a_long_cl
     scene.ask(3, set_value("a", owner));
     assert_eq!(end_of(scene, owner), End::Clean);
 
+    // One is set for an owner id that the session does not hold yet, as far as it knows.
+    let mut scene = Scene::open();
+    scene.other_takes("a");
+    let ticket = scene.queue(2, acquire("a"));
+    scene.ask(3, set_value("a", ticket));
+    scene.answer();
+    scene.other_releases("a");
+    assert_eq!(scene.granted(2), [ticket]);
+    assert_eq!(end_of(scene, ticket), End::Clean);
+
     // The stream that it was taken over from may have set one.
     let mut scene = resuming(vec![hold("a", 7)]);
     scene.other_takes_as(7, "a");
