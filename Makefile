@@ -148,17 +148,17 @@ fuzz: ## Feed every reader and machine with what coverage finds new, SECONDS eac
 	@tests/fuzz/run SECONDS=$(or $(SECONDS),60) $(if $(SEED),SEED=$(SEED)) $(if $(TARGET),TARGET=$(TARGET))
 
 # As tests/src/binaries.rs builds them.
-MEASURED_PROGRAMS := --package leasehold --package leasehold-server --package leasehold-tests
+MEASURED_PROGRAMS := --workspace $(addprefix --bin ,leasehold leasehold-server test-echo)
 
 bench: setup ## Measure beside etcd, rslock and what gRPC and Redis allow, and write docs/benchmarks.md and docs/scaling.md (40 minutes, on a quiet machine)
 	@tests/peers/setup
 	$(CARGO) build --locked --release --manifest-path tests/peers/Cargo.toml --target-dir target/peers
-	$(CARGO) build --locked --release $(MEASURED_PROGRAMS) --bins
+	$(CARGO) build --locked --release $(MEASURED_PROGRAMS)
 	LEASEHOLD_PEERS=$(CURDIR)/target/peers/release/peers $(CARGO) bench --locked --workspace --bench rivals
 	$(MAKE) bench-scaling
 
 bench-scaling: setup ## Measure the model of costs, check what it predicts, and write docs/scaling.md (a quarter of an hour, on a quiet machine)
-	$(CARGO) build --locked --release $(MEASURED_PROGRAMS) --bins
+	$(CARGO) build --locked --release $(MEASURED_PROGRAMS)
 	$(CARGO) bench --locked --workspace --bench scaling
 
 JAVA_BENCHMARK = $(CURDIR)/client/java/benchmark/target
@@ -168,7 +168,7 @@ bench-libraries: setup ## Measure the client libraries beside those that they st
 	client/python/check environment
 	client/node/check benchmark
 	mvn --quiet --batch-mode --file client/java --activate-profiles benchmark --projects benchmark --also-make package -DskipTests -Dmaven.javadoc.skip -Dmaven.source.skip
-	$(CARGO) build --locked --release $(MEASURED_PROGRAMS) --bins
+	$(CARGO) build --locked --release $(MEASURED_PROGRAMS)
 	LEASEHOLD_LIBRARIES="$$(printf '%s\n' 'go=$(TARGET_DIR)/benchmark-go' 'python=$(PYTHON)/benchmarks/benchmark.py' \
 		'node=node $(CURDIR)/client/node/benchmark/benchmark.mjs' \
 		"java=java -cp $(JAVA_BENCHMARK)/classes:$$(cat $(JAVA_BENCHMARK)/classpath) dev.leasehold.benchmark.Benchmark")" \
