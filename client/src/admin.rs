@@ -10,12 +10,12 @@ use crate::{
     election::{Leader, Observer},
     endpoints::Endpoints,
     error::{ConnectError, Failure},
-    lease::FencingToken,
     proto::{
         FromWire,
         v1::{self, admin_service_client::AdminServiceClient},
     },
     settings::Settings,
+    token::FencingToken,
     transport::Channel,
     view::{ForceReleased, LockPage, LockView, SessionEnded, SessionView, TokenCheck},
     watcher::LockWatcher,

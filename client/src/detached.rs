@@ -7,12 +7,13 @@ use crate::{
     client::Client,
     clock::Moment,
     error::{AcquireError, Failure, HoldError},
-    lease::{FencingToken, LostReason},
+    lease::LostReason,
     proto::{
         FromWire, duration,
         v1::{self, lock_service_client::LockServiceClient},
         wire,
     },
+    token::FencingToken,
     transport::Channel,
     view::Holder,
 };

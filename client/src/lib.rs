@@ -158,6 +158,7 @@ mod semaphore;
 mod session;
 mod settings;
 mod status;
+mod token;
 mod trace;
 mod transport;
 mod view;
@@ -176,7 +177,7 @@ pub use error::{
 };
 pub use guard::{LockGuard, LockWatch};
 pub use guards::LockGuards;
-pub use lease::{FencingToken, LockState, LostReason};
+pub use lease::{LockState, LostReason};
 pub use permit::SemaphorePermit;
 pub use release_request::ReleaseRequest;
 pub use request::{AcquireFuture, Grant, LockAllRequest, LockRequest, PermitRequest};
@@ -184,6 +185,7 @@ pub use request_release::RequestRelease;
 pub use semaphore::Semaphore;
 pub use session::{LockSpec, Session, SessionBuilder, SessionInfo};
 pub use status::CoordinatorStatus;
+pub use token::FencingToken;
 pub use trace::{TraceContext, TraceContextError};
 pub use transport::Channel;
 pub use view::{

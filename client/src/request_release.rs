@@ -6,8 +6,8 @@ use crate::{
     admin::{Admin, stub},
     calls::{Calls, Repeats, limited},
     error::Failure,
-    lease::FencingToken,
     proto::{v1, wire},
+    token::FencingToken,
 };
 
 /// Request to the holders of a lock to release it, made by [`Admin::request_release`]. Nothing is sent before

@@ -5,11 +5,11 @@ use std::time::SystemTime;
 use crate::{
     calls::{Calls, Repeats, limited},
     error::Failure,
-    lease::FencingToken,
     proto::{
         FromWire, from_message,
         v1::{self, election_service_client::ElectionServiceClient},
     },
+    token::FencingToken,
 };
 
 /// Leader of an election.

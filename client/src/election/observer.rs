@@ -13,11 +13,11 @@ use crate::{
     calls::Calls,
     error::Failure,
     feed::{Feed, News},
-    lease::FencingToken,
     proto::{
         FromWire,
         v1::{self, election_service_client::ElectionServiceClient},
     },
+    token::FencingToken,
 };
 
 /// Stream of an election's leaders: first the present one, then every change, including to no leader. Made by

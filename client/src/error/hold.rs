@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{AcquireError, Failure};
-use crate::lease::{FencingToken, LostReason};
+use crate::{lease::LostReason, token::FencingToken};
 
 /// Error of a request about a hold: a release, a change of its value, a downgrade, a return of some permits.
 ///

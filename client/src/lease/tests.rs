@@ -5,7 +5,12 @@ fn at(millis: u64) -> Moment {
 }
 
 fn lease(deadline: Moment) -> Arc<Lease> {
-    Arc::new(Lease::new("a".into(), FencingToken(1), deadline, None))
+    Arc::new(Lease::new(
+        "a".into(),
+        FencingToken::from(1),
+        deadline,
+        None,
+    ))
 }
 
 #[test]
@@ -114,7 +119,7 @@ async fn a_poll_after_the_deadline_says_lost_without_being_woken() {
 fn bounded(deadline: Moment, ends_at: Moment) -> Arc<Lease> {
     Arc::new(Lease::new(
         "a".into(),
-        FencingToken(1),
+        FencingToken::from(1),
         deadline,
         Some(ends_at),
     ))
@@ -157,7 +162,7 @@ fn a_resume_never_moves_a_bound_back() {
 async fn the_end_of_a_bound_is_announced_ahead() {
     let now = Moment::now();
     let far = now.after(Duration::from_secs(3600));
-    let unbounded = Arc::new(Lease::new("a".into(), FencingToken(1), far, None));
+    let unbounded = Arc::new(Lease::new("a".into(), FencingToken::from(1), far, None));
     let soon = bounded(far, now.after(Duration::from_secs(30)));
     tokio::select! {
         biased;

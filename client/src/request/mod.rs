@@ -1,17 +1,11 @@
 //! Requests for locks and permits: settings first, then one await.
 
+mod future;
 mod grant;
 
-use std::{
-    fmt,
-    future::Future,
-    marker::PhantomData,
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll},
-    time::Duration,
-};
+use std::{fmt, marker::PhantomData, sync::Arc, time::Duration};
 
+pub use future::AcquireFuture;
 pub use grant::Grant;
 
 use crate::{
@@ -446,32 +440,5 @@ impl<G> Clone for LockRequest<G> {
 impl<G> fmt::Debug for LockRequest<G> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.spec.debug("LockRequest", f)
-    }
-}
-
-/// Future of a [`LockRequest`] that is under way. It borrows nothing, so that it can be spawned.
-///
-/// ```
-/// # leasehold_tests::doc(async |client| {
-/// let held = client.lock("orders/42").await?;
-/// let waiting = tokio::spawn(client.lock("orders/42").into_future());
-/// held.release().await?;
-/// assert!(waiting.await??.is_held());
-/// # Ok(()) });
-/// ```
-#[must_use = "futures do nothing unless they are polled"]
-pub struct AcquireFuture<G>(Pin<Box<dyn Future<Output = Result<G, AcquireError>> + Send>>);
-
-impl<G> Future for AcquireFuture<G> {
-    type Output = Result<G, AcquireError>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.0.as_mut().poll(cx)
-    }
-}
-
-impl<G> fmt::Debug for AcquireFuture<G> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AcquireFuture").finish_non_exhaustive()
     }
 }

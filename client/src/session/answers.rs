@@ -15,13 +15,14 @@ use super::{
 use crate::{
     clock::Moment,
     error::{AcquireError, Failure, FailureKind, HoldFailure},
-    lease::{FencingToken, Lease, LostReason},
+    lease::{Lease, LostReason},
     planted::{Fault, is_planted},
     proto::{
         FromWire, duration,
         v1::{self, session_response::Response},
     },
     release_request::ReleaseRequest,
+    token::FencingToken,
     view::Holder,
 };
 

@@ -17,8 +17,9 @@ use super::{
 use crate::{
     clock::Moment,
     error::{AcquireError, ConnectError, Failure, HoldFailure},
-    lease::{FencingToken, Lease, LockState, LostReason},
+    lease::{Lease, LockState, LostReason},
     proto::v1,
+    token::FencingToken,
 };
 
 /// Something that a session has its driver do.

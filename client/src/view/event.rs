@@ -4,8 +4,9 @@ use std::time::{Duration, SystemTime};
 
 use super::lock::{Holder, LockMode, LockView, Waiter};
 use crate::{
-    lease::{FencingToken, LostReason},
+    lease::LostReason,
     proto::{FromWire, from_enum, from_message, v1},
+    token::FencingToken,
 };
 
 /// An item of a [`LockWatcher`](crate::LockWatcher).

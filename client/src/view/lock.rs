@@ -6,8 +6,8 @@ use std::{
 };
 
 use crate::{
-    lease::FencingToken,
     proto::{from_enum, from_message},
+    token::FencingToken,
 };
 
 /// Mode in which a lock is held, or in which a waiter wants to hold it.

@@ -6,8 +6,8 @@ use std::{
 };
 
 use crate::{
-    lease::FencingToken,
     proto::{from_enum, from_message},
+    token::FencingToken,
 };
 
 /// One session of a coordinator.

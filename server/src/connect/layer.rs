@@ -2,7 +2,6 @@
 
 use std::{
     fmt,
-    pin::Pin,
     sync::Arc,
     task::{Context, Poll},
     time::Duration,
@@ -13,8 +12,6 @@ use futures_util::{
     TryFutureExt,
     future::{BoxFuture, Either, FutureExt, MapOk},
 };
-use http_body::{Frame, SizeHint};
-use pin_project_lite::pin_project;
 use prost_reflect::DescriptorPool;
 use tokio::time::{Instant, timeout_at};
 use tonic::{
@@ -33,8 +30,10 @@ use tower_http::cors::{AllowHeaders, AllowOrigin, Any, CorsLayer};
 
 use super::{
     answer,
+    body::Answer,
     call::{Refused, Rejection, Schema},
     metadata,
+    protocol::Protocol,
     request::RequestBody,
     rest,
     websocket::{self, Upgrade},
@@ -44,13 +43,6 @@ use crate::{
     listener::{ConnectionHandle, HEADER_LIST, UnderWay},
 };
 
-/// Content types of gRPC-Web.
-const GRPC_WEB: [&str; 4] = [
-    "application/grpc-web",
-    "application/grpc-web+proto",
-    "application/grpc-web-text",
-    "application/grpc-web-text+proto",
-];
 /// Time for which a browser remembers that a page may call.
 const REMEMBERED: Duration = Duration::from_secs(60 * 60);
 
@@ -88,46 +80,6 @@ pub type Answering<F, B, E> = Either<
     MapOk<F, fn(Response<B>) -> Response<Answer<B>>>,
     BoxFuture<'static, Result<Response<Answer<B>>, E>>,
 >;
-
-pin_project! {
-    /// Body of an answer: the service's own for gRPC, and a translated one for other protocols.
-    #[derive(Debug)]
-    pub struct Answer<B> {
-        #[pin]
-        kind: Kind<B>,
-    }
-}
-
-pin_project! {
-    #[project = KindProjection]
-    #[derive(Debug)]
-    enum Kind<B> {
-        Grpc { #[pin] body: B },
-        Other { body: Body },
-    }
-}
-
-impl<B> Answer<B> {
-    fn grpc(body: B) -> Self {
-        let kind = Kind::Grpc { body };
-        Self { kind }
-    }
-
-    fn other(body: Body) -> Self {
-        let kind = Kind::Other { body };
-        Self { kind }
-    }
-}
-
-/// Protocol of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Protocol {
-    Grpc,
-    GrpcWeb,
-    Connect,
-    /// Content types that look like gRPC's.
-    Unknown,
-}
 
 impl ConnectLayer {
     /// Returns a layer that serves the methods of `pool` to everyone except web pages. `limit` is the most bytes of a message, as
@@ -399,26 +351,6 @@ fn size(head: &Parts) -> usize {
     })
 }
 
-impl Protocol {
-    fn of<B>(request: &Request<B>) -> Self {
-        let content_type = request.headers().get(header::CONTENT_TYPE);
-        let content_type = content_type.map_or(&b""[..], HeaderValue::as_bytes);
-        match content_type.strip_prefix(b"application/grpc") {
-            Some([] | [b';', ..] | b"+proto") => Self::Grpc,
-            Some(suffix) if suffix.starts_with(b"+proto;") => Self::Grpc,
-            None => Self::Connect,
-            Some(_)
-                if GRPC_WEB
-                    .iter()
-                    .any(|known| known.as_bytes() == content_type) =>
-            {
-                Self::GrpcWeb
-            }
-            Some(_) => Self::Unknown,
-        }
-    }
-}
-
 impl<S> Layer<S> for ConnectLayer {
     type Service = Behind<Self, S>;
 
@@ -478,39 +410,6 @@ where
         let answered = self.front.cors.layer(service).oneshot(request);
         let answered = answered.map_ok(|response| response.map(Answer::other));
         Either::Right(answered.boxed())
-    }
-}
-
-impl<B> http_body::Body for Answer<B>
-where
-    B: http_body::Body<Data = Bytes>,
-    B::Error: Into<StdError>,
-{
-    type Data = Bytes;
-    type Error = StdError;
-
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, StdError>>> {
-        match self.project().kind.project() {
-            KindProjection::Grpc { body } => body.poll_frame(cx).map_err(Into::into),
-            KindProjection::Other { body } => Pin::new(body).poll_frame(cx).map_err(Into::into),
-        }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        match &self.kind {
-            Kind::Grpc { body } => body.is_end_stream(),
-            Kind::Other { body } => body.is_end_stream(),
-        }
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        match &self.kind {
-            Kind::Grpc { body } => body.size_hint(),
-            Kind::Other { body } => body.size_hint(),
-        }
     }
 }
 

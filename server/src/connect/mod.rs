@@ -18,6 +18,7 @@
 //! errors, because a misspelt `ttl` must not become the default; the answer to a GET may not be stored.
 
 mod answer;
+mod body;
 mod call;
 mod codec;
 mod encoding;
@@ -25,6 +26,7 @@ mod envelope;
 mod error;
 mod layer;
 mod metadata;
+mod protocol;
 mod query;
 mod request;
 mod rest;
@@ -32,5 +34,6 @@ mod rest;
 mod tests;
 mod websocket;
 
-pub use layer::{Answer, Answering, ConnectLayer};
+pub use body::Answer;
+pub use layer::{Answering, ConnectLayer};
 pub use metadata::timeout_of_grpc;

@@ -1,12 +1,13 @@
 //! Between protobuf and the rules: the one place where fields are checked and answers are put together.
 //!
-//! - `fields`: single fields; `resume`: what a stream takes over; [`session`]: messages of a session; [`stream`]: the kinds of its
-//!   streams.
+//! - `fields`: single fields; `resume`: what a stream takes over; [`request`] and [`session`]: messages of a
+//!   session's client, and the session's; [`stream`]: the kinds of its streams.
 //! - `answers`, `refusal`: the rules' types for the wire.
 
 mod answers;
 mod fields;
 mod refusal;
+pub mod request;
 mod resume;
 pub mod session;
 pub mod stream;

@@ -8,7 +8,7 @@ use std::{
 use leasehold_core::{id::SessionId, name::MAX_NAME, session::Response};
 
 use crate::{
-    convert::session::{Heading, not_granted},
+    convert::{request::Heading, session::not_granted},
     status::Refusal,
     telemetry::{
         requests::are_logged,

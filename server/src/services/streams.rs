@@ -21,10 +21,7 @@ use super::opening::{Opener, Opening};
 use crate::{
     access::{Access, Caller, Rights},
     config::Config,
-    convert::{
-        session::{Answer, Requests},
-        stream::Kind,
-    },
+    convert::{request::Requests, session::Answer, stream::Kind},
     coordinator::Coordinator,
     limits::Account,
     listener::ConnectionHandle,

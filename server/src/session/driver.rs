@@ -27,7 +27,7 @@ use crate::{
     alarm::Alarm,
     audit::Why,
     convert::{
-        session::{self as messages, Requests},
+        request::{self as messages, Requests},
         stream::Kind,
     },
     coordinator::{Coordinator, executor::with_context, inbox::InboxEvent},

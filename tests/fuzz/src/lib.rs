@@ -25,24 +25,24 @@ macro_rules! simulation {
 
 simulation! {
     campaigns "../../tests/simulation/campaigns.rs";
-    candidates "../../tests/simulation/candidates.rs";
+    candidates "../../tests/simulation/candidates/mod.rs";
     carrier "../../tests/simulation/carrier.rs";
     check "../../tests/simulation/check.rs";
-    client "../../tests/simulation/client.rs";
+    client "../../tests/simulation/client/mod.rs";
     contention "../../tests/simulation/contention.rs";
-    coordinator "../../tests/simulation/coordinator.rs";
+    coordinator "../../tests/simulation/coordinator/mod.rs";
     #[expect(dead_code, reason = "hostile clients have no floors of what happens")]
     coverage "../../tests/simulation/coverage.rs";
     detector "../../tests/simulation/detector.rs";
     dice "../../tests/simulation/dice.rs";
     program "../../tests/simulation/program.rs";
-    promises "../../tests/simulation/promises.rs";
+    promises "../../tests/simulation/promises/mod.rs";
     schedule "../../tests/simulation/schedule.rs";
-    store "../../tests/simulation/store.rs";
+    store "../../tests/simulation/store/mod.rs";
     #[expect(dead_code, reason = "hostile clients take what transitions they like")]
-    transitions "../../tests/simulation/transitions.rs";
-    watching "../../tests/simulation/watching.rs";
-    weather "../../tests/simulation/weather.rs";
+    transitions "../../tests/simulation/transitions/mod.rs";
+    watching "../../tests/simulation/watching/mod.rs";
+    weather "../../tests/simulation/weather/mod.rs";
     #[expect(dead_code, reason = "the target lives through worlds in its own way")]
     world "../../tests/simulation/world.rs";
 }

@@ -335,7 +335,7 @@ fn convert_messages(bytes: &[u8]) {
         limits,
     };
     if let Ok(request) = v1::SessionRequest::decode(bytes) {
-        let heading = convert::session::heading(&request);
+        let heading = convert::request::heading(&request);
         let _ = (heading.id, heading.kind.as_str());
         if let Some(v1::session_request::Request::Open(open)) = &request.request {
             let mut resumptions = Resumptions::default();
@@ -350,7 +350,7 @@ fn convert_messages(bytes: &[u8]) {
                 assert_eq!(resumptions.finish(|_| true).0.len(), open.resume.len());
             }
         }
-        if let Err(refusal) = convert::session::request(request, bounds, Closer::Client) {
+        if let Err(refusal) = convert::request::request(request, bounds, Closer::Client) {
             let answer = convert::session::refused(1, refusal);
             assert!(answer.encoded_len() < 1 << 20);
         }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::lease::FencingToken;
+use crate::token::FencingToken;
 
 fn at(millis: u64) -> Moment {
     Moment::from_nanos(millis * 1_000_000)

@@ -34,7 +34,8 @@ use crate::{
     },
     convert::{
         self, FieldBounds,
-        session::{Answer, Requests, unknown_request},
+        request::{Requests, unknown_request},
+        session::Answer,
         stream::MAX_PROCLAIMS,
     },
     coordinator::Coordinator,

@@ -16,10 +16,10 @@ use redis::{Cmd, ToRedisArgs, Value};
 
 use crate::measure::Script;
 use crate::redis::{
-    encode::{details, millis, release_request, session},
     ended,
     fields::{Decoded, Fields, Garbled},
     keys::{Key, Keys, LockKeys},
+    packed::{details, millis, release_request, session},
 };
 
 /// Operation on a master: a script and its arguments, without those that differ from master to master.

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use leasehold_core::time::Moment;
 
-use crate::redis::encode::millis;
+use crate::redis::packed::millis;
 
 /// Introduction of a master.
 #[derive(Clone, Debug, PartialEq, Eq)]

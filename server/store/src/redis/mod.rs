@@ -2,7 +2,8 @@
 //!
 //! - [`store`]: the [`LockStore`](crate::LockStore) itself.
 //! - [`keys`]: makes all key strings.
-//! - [`encode`] and [`decode`]: make script calls of commands, and answers of replies (of `fields`). The scripts are in `lua/`.
+//! - [`encode`] and [`decode`]: make script calls of commands (with `packed`), and answers of replies (with `fields`). The scripts are
+//!   in `lua/`.
 //! - [`blocked`]: exchange of blocked waits between coordinators, for the detector of deadlocks.
 //! - [`ended`]: marks of sessions that operators have ended.
 //! - `examine`: asks a server for what an operator judges it by.
@@ -39,6 +40,7 @@ pub(crate) mod fuzzing;
 pub(crate) mod handshake;
 mod lanes;
 mod listening;
+pub(crate) mod packed;
 mod pending;
 mod place;
 #[cfg(feature = "planted")]

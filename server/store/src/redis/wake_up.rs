@@ -86,7 +86,7 @@ fn release_request(message: &[u8]) -> Option<(ReleaseRequest, &[u8])> {
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
     use super::*;
-    use crate::redis::encode::release_request as encode;
+    use crate::redis::packed::release_request as encode;
 
     #[test]
     fn a_request_to_release_is_read_as_it_was_written() {

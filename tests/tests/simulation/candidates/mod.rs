@@ -3,21 +3,24 @@
 //!
 //! A leader believes in its term until its own deadline, or until it hears that the term or the stream is over.
 
+mod adapter;
+mod candidacy;
+mod leaders;
+
 use std::{collections::BTreeMap, time::Duration};
 
 use leasehold_client::simulation::StreamEnd as ClientEnd;
-use leasehold_core::{
-    mode::Mode,
-    session::{Phase, Session, StreamEnd},
-};
+use leasehold_core::session::StreamEnd;
 use leasehold_proto::v1::{
     CampaignOpen, CampaignProclaim, CampaignRequest, CampaignResign, CampaignResponse, Elected,
-    SessionHeartbeat, SessionResponse, campaign_request::Request as Ask,
-    campaign_response::Response as Say,
+    SessionHeartbeat, campaign_request::Request as Ask, campaign_response::Response as Say,
 };
-use leasehold_server::{convert::stream::Kind, services::election::campaign::Campaign};
 use prost::Message;
 
+use self::{
+    adapter::Adapter,
+    candidacy::{Line, Term, until},
+};
 use crate::{
     client::Stream,
     coordinator::{State, Up},
@@ -40,52 +43,12 @@ pub(crate) struct Candidates {
     adapters: BTreeMap<usize, Adapter>,
 }
 
-#[derive(Default)]
-struct Adapter {
-    campaign: Campaign,
-    is_open: bool,
-}
-
 struct Candidate {
     /// Candidacies so far.
     candidacies: u64,
     line: Option<Line>,
     act_at: u64,
     asleep_until: u64,
-}
-
-/// A candidacy, as the candidate sees it.
-struct Line {
-    stream: usize,
-    /// The candidate's name, which no other candidacy has.
-    name: String,
-    election: usize,
-    ttl: u64,
-    /// When each heartbeat was sent; the first is the opening.
-    beats: Vec<u64>,
-    interval: Option<u64>,
-    heard_at: u64,
-    term: Option<Term>,
-    /// The token of its term, which may be over.
-    token: Option<i64>,
-    resigned_at: Option<u64>,
-    /// Proclaims without an answer.
-    proclaims: u64,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Term {
-    token: i64,
-    acked: u64,
-    until: u64,
-}
-
-/// A leader that believes in its term.
-#[derive(Debug)]
-struct Leader {
-    client: String,
-    election: usize,
-    term: Term,
 }
 
 impl Candidates {
@@ -124,27 +87,6 @@ impl Candidates {
         let lines = self.all.iter().filter_map(|it| it.line.as_ref());
         lines.map(|line| format!("{} campaigns", line.name))
     }
-}
-
-impl Line {
-    /// Returns until when a leader believes in its term; otherwise when a candidate that hears nothing gives up.
-    fn patience(&self) -> u64 {
-        match self.term {
-            Some(term) => term.until,
-            None => self.heard_at + 2 * self.ttl,
-        }
-    }
-
-    fn beat_at(&self) -> u64 {
-        let interval = self.interval.unwrap_or(self.ttl / 3);
-        self.beats.last().map_or(0, |at| at + interval)
-    }
-}
-
-fn until(line: &Line, acked: u64, valid_for: Option<prost_types::Duration>) -> Option<u64> {
-    let sent_at = line.beats.get(usize::try_from(acked).ok()?)?;
-    let valid_for = Duration::try_from(valid_for?).ok()?;
-    Some(sent_at + micros(valid_for))
 }
 
 impl World {
@@ -420,98 +362,6 @@ impl World {
         self.seen.elected += 1;
     }
 
-    /// Fails if the term of a candidate goes on that has resigned.
-    fn check_over(&mut self, number: usize) {
-        let line = self.candidates.all[number].line.as_ref();
-        let line = line.expect("it campaigns");
-        let (client, election, token) = (line.name.clone(), line.election, line.token);
-        self.look_up(election);
-        let mut held = self.store.held(election).iter();
-        let hold = held.find(|hold| hold.client == client);
-        assert!(
-            hold.is_none() || self.failed_over_at > 0,
-            "at {}, {client} has resigned from its term {token:?}, which goes on: {hold:?}",
-            self.now
-        );
-    }
-
-    /// Fails if two leaders believe in terms of one election, or one in a term that the store does not know, or beyond its end.
-    /// A term that an operator or a disaster has ended is believed in for a TTL at most.
-    pub(crate) fn check_leaders(&mut self) {
-        let now = self.now;
-        let lines = self.candidates.all.iter().filter_map(|it| it.line.as_ref());
-        let on_streams = lines.filter_map(|line| {
-            let term = line.term.filter(|term| now < term.until)?;
-            let client = line.name.clone();
-            let election = line.election;
-            Some((
-                line.ttl,
-                Leader {
-                    client,
-                    election,
-                    term,
-                },
-            ))
-        });
-        let on_sessions = self.leaderships().into_iter();
-        let on_sessions = on_sessions.map(|(number, election, token, until)| {
-            let it = &self.clients[number];
-            let term = Term {
-                token,
-                acked: 0,
-                until,
-            };
-            let client = it.name.clone();
-            (
-                it.ttl,
-                Leader {
-                    client,
-                    election,
-                    term,
-                },
-            )
-        });
-        let leaders = on_streams.chain(on_sessions).filter(|(ttl, leader)| {
-            let (election, token) = (leader.election, leader.term.token);
-            let forced = self.forced.get(&(election, token));
-            !self.may_be_lost(election, token, *ttl)
-                && forced.is_none_or(|at| at + ttl + ttl / 100 <= now)
-        });
-        let leaders: Vec<_> = leaders.map(|(_, leader)| leader).collect();
-        for (at, leader) in leaders.iter().enumerate() {
-            let rival = leaders[at + 1..]
-                .iter()
-                .find(|other| other.election == leader.election);
-            assert!(
-                rival.is_none(),
-                "at {now}, two lead {}: {leader:?} and {rival:?}",
-                NAMES[leader.election]
-            );
-            self.look_up(leader.election);
-            let held = self.store.held(leader.election);
-            let hold = held.iter().find(|hold| {
-                hold.token == leader.term.token
-                    && hold.client == leader.client
-                    && now < hold.ends_at
-            });
-            let Some(hold) = hold else {
-                panic!("at {now}, {leader:?} believes that it leads; it is held by {held:?}");
-            };
-            assert!(
-                hold.mode == Mode::Exclusive
-                    && leader.term.until <= hold.ends_at
-                    && hold.bound.is_none_or(|bound| leader.term.until <= bound),
-                "at {now}, {leader:?} believes in its term beyond its end: {hold:?}"
-            );
-            let newest = &mut self.newest[leader.election];
-            assert!(
-                *newest <= leader.term.token,
-                "at {now}, {leader:?} leads after the grant of {newest}"
-            );
-            *newest = leader.term.token;
-        }
-    }
-
     /// Does one thing to a candidate, its stream or its election.
     pub(crate) fn disturb_candidate(&mut self, until: u64) {
         let number = self.dice.index(CANDIDATES);
@@ -562,99 +412,6 @@ impl World {
     pub(crate) fn calm_candidates(&mut self) {
         for candidate in &mut self.candidates.all {
             candidate.asleep_until = candidate.asleep_until.min(self.now);
-        }
-    }
-
-    /// A coordinator takes in a message of a candidate.
-    pub(crate) fn hear_candidate(&mut self, number: usize, stream: usize, bytes: &[u8]) {
-        let message = CampaignRequest::decode(bytes).unwrap();
-        let is_there = self.has_open_session(number, stream);
-        let adapter = self.candidates.adapters.get_mut(&stream);
-        let adapter = adapter.expect("it is a candidacy");
-        if !std::mem::replace(&mut adapter.is_open, true) {
-            let granted = self.rights.granted();
-            let opened = adapter
-                .campaign
-                .open(message, self.checks.bounds(), &granted);
-            return match opened {
-                Ok(request) => self.open_or_refuse(number, stream, request, Kind::Candidacy),
-                Err(refusal) => {
-                    self.seen.refused_by_rights += 1;
-                    let end = ClientEnd::Status(Box::new(refusal.into()));
-                    self.end_candidacy(stream, end);
-                }
-            };
-        }
-        if !is_there {
-            return;
-        }
-        let request = adapter.campaign.hear(message);
-        self.send_responses(stream);
-        if let Some(request) = request {
-            self.on_request(number, stream, request);
-        }
-        self.pass_on_candidate(number, stream);
-    }
-
-    fn has_open_session(&self, number: usize, stream: usize) -> bool {
-        let served = self.coordinators[number].sessions.get(&stream);
-        let phase = served.and_then(|served| served.session.as_ref().map(Session::phase));
-        phase == Some(Phase::Open)
-    }
-
-    /// Gives a candidacy's session the requests that its adapter has of itself.
-    pub(crate) fn pass_on_candidate(&mut self, number: usize, stream: usize) {
-        while self.has_open_session(number, stream)
-            && let Some(adapter) = self.candidates.adapters.get_mut(&stream)
-            && let Some(request) = adapter.campaign.take_request()
-        {
-            self.on_request(number, stream, request);
-        }
-    }
-
-    /// A candidacy's session answers, or its stream ends.
-    pub(crate) fn answer_candidate(
-        &mut self,
-        stream: usize,
-        said: Result<SessionResponse, ClientEnd>,
-    ) {
-        match said {
-            Ok(answer) => {
-                if let Some(adapter) = self.candidates.adapters.get_mut(&stream) {
-                    adapter.campaign.on_answer(answer);
-                }
-                self.send_responses(stream);
-            }
-            Err(end) => self.end_candidacy(stream, end),
-        }
-    }
-
-    fn send_responses(&mut self, stream: usize) {
-        let at = self.now + self.candidates.dice.delay();
-        let Some(adapter) = self.candidates.adapters.get_mut(&stream) else {
-            return;
-        };
-        while let Some(response) = adapter.campaign.next_response() {
-            let line = self.streams.get_mut(&stream);
-            match (response, line) {
-                (Ok(response), Some(line)) if !line.is_coordinator_gone => {
-                    line.down.push(at, Ok(response.encode_to_vec()));
-                }
-                (Ok(_), _) => {}
-                (Err(status), _) => {
-                    return self.end_candidacy(stream, ClientEnd::Status(Box::new(status)));
-                }
-            }
-        }
-    }
-
-    fn end_candidacy(&mut self, stream: usize, end: ClientEnd) {
-        let at = self.now + self.candidates.dice.delay();
-        if let Some(stream) = self.streams.get_mut(&stream)
-            && !stream.is_coordinator_gone
-        {
-            stream.is_coordinator_gone = true;
-            stream.down.push(at, Err(end));
         }
     }
 }

@@ -1,6 +1,8 @@
 //! Promises of the store, checked at each command: tokens rise, first come is first served, limits and lock-delays count, and
 //! watchers see every grant and every end.
 
+mod allowances;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use leasehold_core::{
@@ -388,47 +390,6 @@ impl World {
         let (at, moment) = (self.store_time(), self.moment());
         let (_, telling) = self.store.table.apply_and_tell(&looks(name), at);
         self.ledger.mirror.tell(name, at, telling, moment);
-    }
-
-    /// Returns whether a hold may have ended before its time, because the store's clock stepped or writes were lost after its
-    /// grant: its client, which has this TTL, hears of that within it.
-    pub(crate) fn may_be_lost(&self, name: usize, token: i64, ttl: u64) -> bool {
-        let made_at = self.ledger.made_at.get(&(name, token));
-        let is_older = made_at.is_none_or(|at| *at <= self.lost_at);
-        self.lost_at > 0 && is_older && self.now <= self.lost_at + ttl + ttl / 100
-    }
-
-    /// Returns whether the same token may have been given twice: it was lost with the last writes, the clock is behind, and the
-    /// coordinator that granted the lock again had not heard of it.
-    pub(crate) fn may_be_made_twice(&self, name: usize, token: i64) -> bool {
-        let made_at = self.ledger.made_at.get(&(name, token));
-        made_at.is_none_or(|at| *at <= self.failed_over_at)
-    }
-
-    /// Returns whether watchers may see a grant end that they did not see begin: the store's clock was ahead for a while, at which
-    /// the hold had expired.
-    pub(crate) fn may_be_unseen(&self, name: usize, token: i64) -> bool {
-        let made_at = self.ledger.made_at.get(&(name, token));
-        made_at.is_none_or(|at| *at <= self.stepped_at)
-    }
-
-    /// Returns whether watchers were not told of a grant: a look finds it later.
-    pub(crate) fn is_untold(&self, name: usize, token: i64) -> bool {
-        self.ledger.untold_grants.contains(&(name, token))
-    }
-
-    /// Returns the token of a grant between two others that was made after this time, and told.
-    pub(crate) fn granted_between(
-        &self,
-        name: usize,
-        (from, to): (i64, i64),
-        since: u64,
-    ) -> Option<i64> {
-        let since = since.max(self.failed_over_at);
-        let made = self.ledger.made_at.range((name, from + 1)..(name, to));
-        let mut made =
-            made.filter(|(grant, at)| **at > since && !self.ledger.untold_grants.contains(grant));
-        made.next().map(|((_, token), _)| *token)
     }
 
     /// Fails if a session goes on renewing a hold when it has been held for as long as it may be. One whose coordinator hung at that

@@ -1,6 +1,8 @@
 //! Coordinators of the simulated world: real session machines, real registries and the real conversion of messages. Only what
 //! a driver does is written anew, on the world's time.
 
+mod served;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -11,30 +13,23 @@ use leasehold_client::simulation::StreamEnd as ClientEnd;
 use leasehold_core::{
     command::Op,
     contention::{self, ContendedNames},
-    deadlock::{BlockedWait, Deadlock},
-    id::{Actor, CoordinatorId, FencingToken, OwnerId, SessionId},
+    id::{CoordinatorId, FencingToken, OwnerId, SessionId},
     lease::Lease,
     name::LockName,
-    session::{
-        Config, Context, Input, Phase, RegistryEvent, Request, RequestId, Resumed, Session,
-        StreamEnd,
-    },
+    session::{Config, Context, Input, Phase, Request, Resumed, Session, StreamEnd},
 };
-use leasehold_proto::v1::{SessionOpen, SessionRequest, session_request::Request as Asked};
+use leasehold_proto::v1::{SessionRequest, session_request::Request as Asked};
 use leasehold_server::{
     access::rules::{Permission, Place},
-    convert::{self, FieldBounds, Resumptions, session::Surroundings, stream::Kind},
-    coordinator::{
-        ends::{Endable, Ends},
-        inbox::{Inbox, InboxEvent},
-        registry::Registry,
-    },
+    convert::{self, FieldBounds, session::Surroundings, stream::Kind},
+    coordinator::{ends::Ends, inbox::InboxEvent, registry::Registry},
     limits::Limits,
     status::{Reason, Refusal},
 };
 use leasehold_store::{Store as AnyStore, memory::MemoryStore};
 use prost::Message;
 
+pub(crate) use self::served::{Served, Tracked};
 use crate::{
     store::{Destination, Event, Run},
     world::{BOUNDS, LONGEST_TTL, World},
@@ -82,89 +77,6 @@ pub(crate) struct Coordinator {
     /// The sessions that operators can end here, and when it looks at the marks next.
     pub(crate) ends: Ends,
     pub(crate) look_at: u64,
-}
-
-/// A stream whose session is not open yet, with what its `open` has said so far.
-#[derive(Default)]
-struct Opening {
-    first: Option<(RequestId, SessionOpen)>,
-    resume: Resumptions,
-}
-
-/// A session and what it is served with.
-pub(crate) struct Served {
-    /// `None` until `open` has come.
-    pub(crate) session: Option<Session>,
-    opening: Opening,
-    pub(crate) inbox: Arc<Inbox>,
-    pub(crate) surroundings: Option<Surroundings>,
-    /// Its waiters that were announced.
-    pub(crate) tracked: BTreeMap<OwnerId, Tracked>,
-    pub(crate) kind: Kind,
-    /// Its client's name.
-    pub(crate) client: String,
-    /// Holds that it has told its client are lost.
-    pub(crate) lost: BTreeSet<OwnerId>,
-    /// `None` until `open` has come.
-    pub(crate) endable: Option<Endable>,
-    /// Its id, and the sessions that it has resumed something from.
-    pub(crate) succeeds: BTreeSet<SessionId>,
-}
-
-/// A waiter that was announced.
-pub(crate) struct Tracked {
-    pub(crate) name: LockName,
-    pub(crate) actor: Actor,
-    /// Whether the detector of deadlocks knows of it.
-    pub(crate) is_watched: bool,
-}
-
-impl Served {
-    fn new(kind: Kind) -> Self {
-        Self {
-            session: None,
-            opening: Opening::default(),
-            inbox: Arc::default(),
-            surroundings: None,
-            tracked: BTreeMap::new(),
-            kind,
-            client: String::new(),
-            lost: BTreeSet::new(),
-            endable: None,
-            succeeds: BTreeSet::new(),
-        }
-    }
-
-    /// Returns its waits that the detector of deadlocks knows of.
-    pub(crate) fn blocked(&self) -> impl Iterator<Item = BlockedWait> {
-        let waits = self.tracked.iter().filter(|(_, wait)| wait.is_watched);
-        let session = self.surroundings.as_ref().map(|it| it.session);
-        waits.filter_map(move |(ticket, wait)| {
-            Some(BlockedWait {
-                session: session?,
-                actor: wait.actor,
-                ticket: *ticket,
-                name: wait.name.clone(),
-            })
-        })
-    }
-
-    /// Aborts one of its waits because of a deadlock.
-    pub(crate) fn abort(&mut self, deadlock: &Deadlock) {
-        let ticket = deadlock.victim.ticket;
-        let wait = self.tracked.get_mut(&ticket).filter(|it| it.is_watched);
-        if let Some(wait) = wait {
-            wait.is_watched = false;
-            let event = RegistryEvent::Deadlocked(Box::new(deadlock.clone()));
-            self.inbox.put(InboxEvent::Registry(ticket, event));
-        }
-    }
-
-    /// Returns whether messages of the client are taken in now, or thrown away: not while it resumes.
-    pub(crate) fn hears(&self) -> bool {
-        let phase = self.session.as_ref().map(Session::phase);
-        phase != Some(Phase::Resuming)
-    }
 }
 
 impl Coordinator {
@@ -394,12 +306,12 @@ impl World {
     }
 
     pub(crate) fn on_request(&mut self, number: usize, stream: usize, request: SessionRequest) {
-        let heading = convert::session::heading(&request);
+        let heading = convert::request::heading(&request);
         let (request_id, kind) = (heading.id, heading.kind);
         let bounds = self.checks.bounds();
         let served = &self.coordinators[number].sessions[&stream];
         let stream_kind = served.kind;
-        let mut request = match convert::session::request(request, bounds, stream_kind.closer()) {
+        let mut request = match convert::request::request(request, bounds, stream_kind.closer()) {
             Ok(request) => request,
             Err(refusal) => {
                 let refused = convert::session::refused(request_id, self.wrong(refusal));

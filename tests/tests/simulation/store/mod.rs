@@ -1,17 +1,18 @@
 //! Store of the simulated world: the rules, behind ways that are slow and lose replies.
 
-use std::{collections::BTreeMap, ops::Range, sync::Arc, time::Duration};
+mod clean_ups;
+mod operators;
+mod wake_ups;
+
+use std::{collections::BTreeMap, ops::Range, time::Duration};
 
 use leasehold_core::{
-    command::{
-        CLAIM_TIME, Caller, Command, End, Executed, Handed, One, Op, ReleaseRequest, Reply,
-        Stamped, WakeUp,
-    },
+    command::{CLAIM_TIME, Caller, Command, Executed, Op, Reply, Stamped, WakeUp},
     ended::EndedSessions,
     failure::StoreError,
-    id::{CoordinatorId, FencingToken, OwnerId, ReleaseRequestId},
+    id::{CoordinatorId, FencingToken, OwnerId},
     mode::Mode,
-    name::{LockName, ReleaseReason},
+    name::LockName,
     session::{CommandId, PendingCleanup},
     table::LockTable,
     time::{Moment, StoreTime},
@@ -270,86 +271,6 @@ impl World {
         }
     }
 
-    /// Wakes the coordinators up that the command concerns.
-    fn publish(&mut self, command: &Command, executed: &Executed) {
-        let (by, name) = (&command.caller.coordinator, &command.name);
-        for handed in &executed.handed {
-            self.seen.hand_offs += 1;
-            self.seen.hand_offs_of_what_is_left += u64::from(handed.permits.is_some());
-            let Handed {
-                owner,
-                token,
-                permits,
-                coordinator,
-                of_session,
-            } = handed.clone();
-            if coordinator != *by {
-                self.seen.hand_offs_elsewhere += 1;
-                let wake_up = WakeUp::Granted {
-                    name: name.clone(),
-                    owner,
-                    token,
-                    permits: permits.map(std::num::NonZeroU32::get),
-                    of_session,
-                };
-                let mut coordinators = self.coordinators.iter();
-                if let Some(number) = coordinators.position(|it| it.id == coordinator) {
-                    self.note_hand_off(self.run(number), owner);
-                }
-                self.wake_up(|id| *id == coordinator, wake_up);
-            }
-        }
-        if let Reply::Forced { former, .. } = &executed.reply {
-            for former in former {
-                let (name, owner) = (name.clone(), former.owner);
-                let wake_up = match command.op {
-                    Op::ForceReleaseOne(One::Waiter(_)) => WakeUp::ForcedWaiter { name, owner },
-                    _ => WakeUp::Forced { name, owner },
-                };
-                self.wake_up(|id| *id == former.coordinator, wake_up);
-            }
-        }
-        if let (Reply::Asked { holders }, Op::RequestRelease { request, .. }) =
-            (&executed.reply, &command.op)
-        {
-            for holder in holders {
-                let (name, owner) = (name.clone(), holder.owner);
-                let request = Arc::clone(request);
-                let wake_up = WakeUp::ReleaseRequested {
-                    name,
-                    owner,
-                    request,
-                };
-                self.wake_up(|id| *id == holder.coordinator, wake_up);
-            }
-        }
-        if let (Reply::Resumed { .. } | Reply::ResumedWait { .. }, Op::Resume(resume)) =
-            (&executed.reply, &command.op)
-        {
-            for owner in resume.from.iter().copied() {
-                let name = name.clone();
-                self.wake_up(|id| id != by, WakeUp::Resumed { name, owner });
-            }
-        }
-    }
-
-    fn wake_up(&mut self, is_meant: impl Fn(&CoordinatorId) -> bool, wake_up: WakeUp) {
-        for number in 0..self.coordinators.len() {
-            let coordinator = &self.coordinators[number];
-            let run = (number, coordinator.runs);
-            if !coordinator.is_up() || !is_meant(&coordinator.id) {
-                continue;
-            }
-            // The way is lossy in any weather, but for the last moments: the refresh is behind it.
-            if !self.is_prompt && self.dice.once_in(4) {
-                self.seen.lost_wake_ups += 1;
-                continue;
-            }
-            let at = self.now + self.dice.delay();
-            self.store.plan(at, Event::WakeUp(run, wake_up.clone()));
-        }
-    }
-
     pub(crate) fn apply(&mut self, command: &Command) -> Executed {
         let before = self.before(command);
         self.store.held[before.name] = None;
@@ -435,121 +356,5 @@ impl World {
     pub(crate) fn look(&mut self, name: &LockName, op: Op) -> Reply {
         let command = command_of("nobody", name, op);
         self.store.table.apply(&command, self.store_time()).reply
-    }
-
-    /// Has an operator take a lock, or end one hold or wait. Its guards learn of it a moment later, as is promised.
-    pub(crate) fn force_release(&mut self, number: usize) {
-        let name = &name(NAMES[number]);
-        let view = self.view(name);
-        // A quarter each: the first holder, and the last waiter; otherwise all holders.
-        let one = match (self.now / MS % 4, view.holders.first(), view.waiters.last()) {
-            (0, Some(HolderView::Ours(hold)), _) => Some(One::Holder(hold.token)),
-            (1, _, Some(waiter)) => Some(One::Waiter(waiter.number)),
-            _ => None,
-        };
-        for holder in view.holders {
-            if let HolderView::Ours(hold) = holder
-                && one.is_none_or(|one| one == One::Holder(hold.token))
-            {
-                self.seen.forced += 1;
-                self.forced.insert((number, hold.token.get()), self.now);
-            }
-        }
-        let op = one.map_or(Op::ForceRelease, Op::ForceReleaseOne);
-        let command = command_of("operator", name, op);
-        let executed = self.apply(&command);
-        self.tell(|| format!("operator: {command:?} -> {executed:?}"));
-        self.publish(&command, &executed);
-    }
-
-    /// An operator asks the holders of a name, or half of the times the first of them, to release it.
-    pub(crate) fn request_release(&mut self, number: usize) {
-        let name = &name(NAMES[number]);
-        let holders = self.view(name).holders.into_iter();
-        let holds = holders.filter_map(|holder| match holder {
-            HolderView::Ours(hold) => Some(hold),
-            HolderView::Foreign { .. } => None,
-        });
-        let holds: Vec<_> = holds.collect();
-        let first = holds.first().map(|hold| hold.token);
-        let only = first.filter(|_| (self.now / MS).is_multiple_of(2));
-        let meant = holds.iter();
-        let meant = meant.filter(|hold| only.is_none_or(|token| hold.token == token));
-        let meant = meant.map(|hold| (hold.client_name.as_str().to_owned(), hold.token.get()));
-        let id = self.asked.len() as u64;
-        self.asked.insert(id.to_string(), meant.collect());
-        let request = Arc::new(ReleaseRequest {
-            id: ReleaseRequestId::new(id),
-            reason: ReleaseReason::parse(&id.to_string()).unwrap(),
-            within: None,
-        });
-        let command = command_of("operator", name, Op::RequestRelease { only, request });
-        let executed = self.apply(&command);
-        assert!(executed.handed.is_empty(), "a request hands nothing on");
-        self.publish(&command, &executed);
-    }
-
-    /// Releases something in the background.
-    pub(crate) fn clean_up(&mut self, by: Run, pending: PendingCleanup) {
-        self.seen.clean_ups += 1;
-        let coordinator = &mut self.coordinators[by.0];
-        coordinator.known.insert(pending.owner);
-        coordinator.registry.settle(&pending.owner);
-        coordinator.cleanups += 1;
-        let at = self.now;
-        self.store.plan(at, Event::CleanUp(by, pending));
-    }
-
-    pub(crate) fn send_clean_up(&mut self, by: Run, pending: PendingCleanup) {
-        let (name, owner, end) = (pending.name.clone(), pending.owner, pending.end);
-        let op = Op::Release { owner, end };
-        self.send(by, Destination::CleanUp(pending), name, op);
-    }
-
-    /// Takes in the answer to a release in the background, as the coordinator's task for it does.
-    pub(crate) fn on_clean_up(
-        &mut self,
-        by: Run,
-        pending: PendingCleanup,
-        result: Result<Stamped, StoreError>,
-    ) {
-        let again = match result {
-            Ok(stamped) => {
-                let (mut found, mut closed_for) = (false, None);
-                if let Reply::Released {
-                    held,
-                    waited,
-                    closed_for: closed,
-                } = stamped.executed.reply
-                {
-                    (found, closed_for) = (held || waited, closed);
-                }
-                if let Some(closed_for) = closed_for {
-                    self.recheck(by, &pending.name, closed_for);
-                }
-                let may_arrive = pending.may_arrive_until;
-                !found && may_arrive.is_some_and(|until| stamped.sent_at < until)
-            }
-            Err(_) => self.moment() < pending.gone_at,
-        };
-        if again {
-            let at = self.now + 100 * MS;
-            return self.store.plan(at, Event::CleanUp(by, pending));
-        }
-        let coordinator = &mut self.coordinators[by.0];
-        coordinator.cleanups -= 1;
-        coordinator.registry.forget(&pending.owner);
-    }
-
-    /// Hands a grant on that nobody at its coordinator knows of.
-    pub(crate) fn discard(&mut self, by: Run, name: &LockName, owner: OwnerId) {
-        let pending = PendingCleanup {
-            name: name.clone(),
-            owner,
-            end: End::Clean,
-            may_arrive_until: None,
-            gone_at: self.moment().after(crate::world::LONGEST_TTL),
-        };
-        self.clean_up(by, pending);
     }
 }

@@ -1,29 +1,28 @@
 //! Clients of the simulated world: real session machines, with programs that ask for locks and drivers that connect.
 
-use std::{cell::Cell, collections::BTreeMap, time::Duration};
+mod state;
+
+use std::collections::BTreeMap;
 
 use leasehold_client::{
     AcquireError,
-    simulation::{Candidacies, Guard, Output, Session, StreamEnd as ClientEnd},
+    simulation::{Output, StreamEnd as ClientEnd},
 };
 use leasehold_core::session::StreamEnd;
-use leasehold_proto::v1::{LockMode, SessionOpen, SessionResponse, session_response::Response};
+use leasehold_proto::v1::{SessionResponse, session_response::Response};
 use prost::Message;
 
+pub(crate) use self::state::{Client, DRAWN};
 use crate::{
-    campaigns::Campaign,
     coordinator::{State, Up},
     dice::{MS, Pipe},
-    transitions::{self, Machine, Transitions},
+    transitions,
     weather::Weather,
     world::World,
 };
 
 /// How long a client waits for the end of a stream that it has left.
 const GOODBYE: u64 = 2_000 * MS;
-/// Start of the clients' clocks.
-const CLOCK: Duration = Duration::from_secs(1_000);
-
 /// A stream, with what is on its way.
 pub(crate) struct Stream {
     pub(crate) client: usize,
@@ -38,48 +37,6 @@ pub(crate) struct Stream {
     pub(crate) is_coordinator_gone: bool,
 }
 
-pub(crate) struct Client {
-    pub(crate) machine: Session,
-    /// Its name, which no other run of a client has.
-    pub(crate) name: String,
-    /// How much faster its clock is, in millionths.
-    drift: i64,
-    pub(crate) grace: u64,
-    pub(crate) ttl: u64,
-    /// Whether it is of a release that knows of bounds on the time for which a lock is held.
-    pub(crate) knows_bounds: bool,
-    /// The stream that has the session open, and the one that is to have it next.
-    current: Option<usize>,
-    next: Option<usize>,
-    /// Streams that did not open in time.
-    overdue: Vec<usize>,
-    /// Streams that were left, and until when it waits for their ends.
-    leaving: Vec<(usize, u64)>,
-    dial_at: Option<u64>,
-    pub(crate) act_at: u64,
-    pub(crate) asleep_until: u64,
-    /// Nobody can be reached before this.
-    pub(crate) cut_off_until: u64,
-    pub(crate) guards: Vec<Guard>,
-    pub(crate) acquires: u64,
-    /// Its acquires, each with the modes of the holds that it is to be granted; none if they may be holds of its actor already.
-    pub(crate) waits: BTreeMap<u64, Vec<LockMode>>,
-    /// The elections for which it campaigns on its session, or which it leads.
-    pub(crate) candidacies: Candidacies,
-    pub(crate) campaigns: Vec<Campaign>,
-    pub(crate) is_ended: bool,
-    /// The transitions of its machine.
-    pub(crate) transitions: Transitions,
-}
-
-/// Draws owner ids: those of a world are the same in each run.
-pub(crate) fn draw() -> Vec<u8> {
-    DRAWN.set(DRAWN.get() + 1);
-    u128::from(DRAWN.get()).to_be_bytes().to_vec()
-}
-
-thread_local!(pub(crate) static DRAWN: Cell<u64> = const { Cell::new(0) });
-
 /// Removes what clients of former releases do not know.
 fn forget_bounds(message: &mut SessionResponse) {
     match &mut message.response {
@@ -90,104 +47,6 @@ fn forget_bounds(message: &mut SessionResponse) {
             }
         }
         _ => {}
-    }
-}
-
-fn wire(micros: u64) -> Option<prost_types::Duration> {
-    Some(Duration::from_micros(micros).try_into().unwrap())
-}
-
-impl Client {
-    pub(crate) fn new(name: String, grace: u64, ttl: u64, drift: i64) -> Self {
-        let open = SessionOpen {
-            client_name: name.clone(),
-            ttl: wire(ttl),
-            disconnect_grace: wire(grace),
-            ..SessionOpen::default()
-        };
-        Self {
-            machine: Session::new(Duration::from_millis(500), open, draw),
-            name,
-            drift,
-            grace,
-            ttl,
-            knows_bounds: true,
-            current: None,
-            next: None,
-            overdue: Vec::new(),
-            leaving: Vec::new(),
-            dial_at: None,
-            act_at: 0,
-            asleep_until: 0,
-            cut_off_until: 0,
-            guards: Vec::new(),
-            acquires: 0,
-            waits: BTreeMap::new(),
-            candidacies: Candidacies::default(),
-            campaigns: Vec::new(),
-            is_ended: false,
-            transitions: Transitions::default(),
-        }
-    }
-
-    /// Has its machine take in an event.
-    pub(crate) fn turn<T>(
-        &mut self,
-        event: &'static str,
-        call: impl FnOnce(&mut Session) -> T,
-    ) -> T {
-        let before = self.machine.state();
-        let result = call(&mut self.machine);
-        let after = self.machine.state();
-        self.transitions.note(Machine::Client, before, event, after);
-        result
-    }
-
-    /// Returns the time on its clock.
-    pub(crate) fn clock(&self, now: u64) -> Duration {
-        let drift = i64::try_from(now).unwrap() * self.drift / 1_000;
-        let nanos = i64::try_from(now * 1_000).unwrap() + drift;
-        CLOCK + Duration::from_nanos(u64::try_from(nanos).unwrap())
-    }
-
-    /// Returns when its clock shows this.
-    fn when(&self, clock: Duration) -> u64 {
-        let micros = u64::try_from(clock.saturating_sub(CLOCK).as_micros()).unwrap();
-        let rate = u64::try_from(1_000_000 + self.drift).unwrap();
-        let mut when = u64::try_from(u128::from(micros) * 1_000_000 / u128::from(rate)).unwrap();
-        while self.clock(when) < clock {
-            when += 1;
-        }
-        when
-    }
-
-    /// Returns when it has something to do of itself.
-    pub(crate) fn due(&self) -> Option<u64> {
-        if self.is_ended {
-            return None;
-        }
-        let alarm = self.machine.alarm().map(|alarm| self.when(alarm));
-        let leaving = self.leaving.iter().map(|(_, until)| *until).min();
-        let due = [alarm, leaving, self.dial_at, Some(self.act_at)];
-        let due = due.into_iter().flatten().min()?;
-        Some(due.max(self.asleep_until))
-    }
-
-    pub(crate) fn streams(&self) -> Vec<usize> {
-        self.current.into_iter().chain(self.next).collect()
-    }
-
-    /// Returns the guards that say that they hold their locks, and until when they do if they hear nothing.
-    pub(crate) fn live(&self, now: u64) -> impl Iterator<Item = (&Guard, u64)> {
-        let clock = self.clock(now);
-        self.guards.iter().filter_map(move |guard| {
-            let valid_for = guard.valid_for(clock);
-            (!valid_for.is_zero()).then(|| (guard, self.when(clock + valid_for)))
-        })
-    }
-
-    pub(crate) fn is_waiting(&self) -> bool {
-        !self.waits.is_empty()
     }
 }
 

@@ -4,6 +4,8 @@
 //! of a hold that was granted, and no grant in between is left out. An observer never goes back to a former term. In the end,
 //! all of them know that nobody holds anything.
 
+mod story;
+
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
     future::Future,
@@ -11,25 +13,12 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use leasehold_core::{
-    command::Op,
-    id::FeedId,
-    name::LockName,
-    time::StoreTime,
-    view::{HolderView, NameView},
-    watch::{Event, EventKind, Leader, Telling},
-};
-use leasehold_server::watch::{
-    elections::Observer,
-    hub::Hub,
-    loading::Scope,
-    output::Output,
-    signal::Signal,
-    watchers::{Message, Watcher},
-};
+use leasehold_core::{command::Op, id::FeedId, name::LockName, time::StoreTime, watch::Telling};
+use leasehold_server::watch::{hub::Hub, loading::Scope, output::Output, signal::Signal};
 use leasehold_store::{FeedItem, StoreError, Subject, Told};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
+use self::story::{Reader, Spectator};
 use crate::{
     dice::{Dice, MS, Pipe},
     store::{command_of, unavailable},
@@ -79,41 +68,12 @@ enum Job {
     Looked(Vec<(LockName, Result<(), StoreError>)>),
 }
 
-struct Reader {
-    watcher: Watcher,
-    is_slow: bool,
-    /// What it knows of each name since the last gap.
-    story: BTreeMap<LockName, Chapter>,
-    /// When it has read the whole snapshot.
-    since: Option<u64>,
-}
-
-/// What a watcher knows of a name.
-#[derive(Debug, Default)]
-struct Chapter {
-    newest: Option<i64>,
-    live: BTreeSet<i64>,
-}
-
-struct Spectator {
-    name: usize,
-    observer: Observer,
-    leader: Option<Leader>,
-    /// The newest term that it has seen.
-    newest: Option<i64>,
-}
-
 fn ready<T>(future: impl Future<Output = T>) -> Option<T> {
     let mut context = Context::from_waker(Waker::noop());
     match pin!(future).poll(&mut context) {
         Poll::Ready(done) => Some(done),
         Poll::Pending => None,
     }
-}
-
-fn number_of(name: &LockName) -> usize {
-    let number = NAMES.iter().position(|it| *it == name.as_str());
-    number.expect("it is one of them")
 }
 
 impl Watching {
@@ -415,119 +375,5 @@ impl World {
         }
         let site = &mut self.watching.sites[number];
         (site.readers, site.spectators) = (readers, spectators);
-    }
-
-    fn read(&mut self, reader: &mut Reader, message: Message) {
-        match message {
-            Message::Gap(_) => {
-                self.seen.gaps += 1;
-                reader.story.clear();
-                reader.since = None;
-            }
-            Message::Lock(name, view) => {
-                reader.story.insert(name, Chapter::of(&view));
-            }
-            Message::Ready { .. } => reader.since = Some(self.now),
-            Message::Event(event) => self.read_event(reader, &event),
-        }
-    }
-
-    /// Fails if an event does not continue the story.
-    fn read_event(&mut self, reader: &mut Reader, event: &Event) {
-        self.seen.events += 1;
-        let Some(HolderView::Ours(hold)) = &event.holder else {
-            return;
-        };
-        let (number, token) = (number_of(&event.name), hold.token.get());
-        let now = self.now;
-        let chapter = reader.story.entry(event.name.clone()).or_default();
-        if self.may_be_unseen(number, token) {
-            chapter.live.remove(&token);
-            if event.kind == EventKind::Granted {
-                chapter.live.insert(token);
-                chapter.newest = chapter.newest.max(Some(token));
-            }
-            return;
-        }
-        if event.kind != EventKind::Granted {
-            assert!(
-                chapter.live.contains(&token),
-                "at {now}, a watcher is told the {:?} of token {token}, which is not held as far as it knows: {chapter:?}",
-                event.kind
-            );
-            use EventKind::{Expired, Forced, Lost, Released};
-            if matches!(event.kind, Expired | Forced | Lost(_) | Released) {
-                chapter.live.remove(&token);
-            }
-            return;
-        }
-        assert!(
-            self.is_untold(number, token) || chapter.newest.is_none_or(|newest| newest < token),
-            "at {now}, a watcher is told the grant of token {token} after {chapter:?}"
-        );
-        if let (Some(newest), Some(since)) = (chapter.newest, reader.since)
-            && newest < token
-        {
-            let missed = self.granted_between(number, (newest, token), since);
-            assert!(
-                missed.is_none(),
-                "at {now}, a watcher is told the grant of token {token} of {}, and not that of {missed:?} before it: {chapter:?}",
-                event.name
-            );
-        }
-        chapter.newest = chapter.newest.max(Some(token));
-        chapter.live.insert(token);
-    }
-
-    /// Fails if an observer goes back to a former term.
-    fn observe(&mut self, spectator: &mut Spectator, leader: Option<Leader>) {
-        if let Some(leader) = &leader {
-            let token = leader.token().get();
-            if let Some(newest) = spectator.newest {
-                // A fail-over may have lost the newer term.
-                assert!(
-                    newest <= token || self.may_be_made_twice(spectator.name, newest),
-                    "at {}, an observer of {} goes back from term {newest} to {token}",
-                    self.now,
-                    NAMES[spectator.name]
-                );
-            }
-            spectator.newest = Some(token);
-        }
-        spectator.leader = leader;
-    }
-
-    /// Fails if a watcher or observer believes in a hold, when nobody has held anything for a while.
-    pub(crate) fn check_watching(&self) {
-        for (number, site) in self.watching.sites.iter().enumerate() {
-            for reader in &site.readers {
-                let live = reader.story.values().map(|chapter| chapter.live.len());
-                assert!(
-                    reader.since.is_some() && live.sum::<usize>() == 0,
-                    "a watcher of {number} does not know that all is over: {:?}",
-                    reader.story
-                );
-            }
-            for spectator in &site.spectators {
-                assert!(
-                    spectator.leader.is_none(),
-                    "an observer of {number} does not know that the last term is over: {:?}",
-                    spectator.leader
-                );
-            }
-        }
-    }
-}
-
-impl Chapter {
-    fn of(view: &NameView) -> Self {
-        let holders = view.holders.iter().filter_map(|holder| match holder {
-            HolderView::Ours(hold) => Some(hold.token.get()),
-            HolderView::Foreign { .. } => None,
-        });
-        Self {
-            newest: view.token.map(|token| token.get()),
-            live: holders.collect(),
-        }
     }
 }
