@@ -8,6 +8,7 @@
 )]
 
 mod cost;
+mod ends;
 mod events;
 mod gaps;
 mod site;

@@ -1,6 +1,9 @@
 //! Watcher at the level of the wire.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::BTreeMap,
+    time::{Duration, SystemTime},
+};
 
 use leasehold_proto::v1::{
     LockEvent, LockEventKind, LockView, WatchLocksRequest, WatchLocksResponse,
@@ -9,6 +12,9 @@ use leasehold_proto::v1::{
 use leasehold_tests::raw::PROMPT;
 use tokio::time::timeout;
 use tonic::{Status, Streaming, transport::Channel};
+
+/// Tolerated difference between the clocks of this process and of Redis.
+const APART: Duration = Duration::from_secs(1);
 
 /// A watcher.
 pub(crate) struct Watch {
@@ -146,4 +152,18 @@ impl Known {
         held.retain(|_, holders| !holders.is_empty());
         held
     }
+}
+
+/// Checks that an event is of a moment since then; returns how late it came.
+pub(crate) fn is_since(since: SystemTime, event: &LockEvent) -> Duration {
+    let (time, now) = (
+        SystemTime::try_from(event.time.unwrap()).unwrap(),
+        SystemTime::now(),
+    );
+    let earliest = since - APART;
+    assert!(
+        (earliest..=now + APART).contains(&time),
+        "{since:?} to {now:?}: {event:?}"
+    );
+    now.duration_since(time).unwrap_or_default()
 }

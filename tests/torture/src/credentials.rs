@@ -3,9 +3,10 @@
 //! Coordinators and clients identify one another by certificates. A third of the clients also shows a token of the token file, and
 //! a third a signed token, which is good for [`SIGNED_FOR`] and replaced every [`SIGNED_EACH`].
 
+mod files;
+mod seat;
+
 use std::{
-    fmt::Write as _,
-    fs,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, SystemTime, UNIX_EPOCH},
@@ -15,17 +16,16 @@ use anyhow::Context;
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use leasehold_client::{Admin, Client};
 use leasehold_proto::v1::{GetStatusRequest, admin_service_client::AdminServiceClient};
-use leasehold_server::access::tokens::new_token;
-use leasehold_tests::{
-    Authority,
-    certificates::{Issued, replace},
-    wait,
-};
+use leasehold_tests::{Authority, certificates::replace, wait};
 use leasehold_torture::shown::{self, Shown};
 use rcgen::KeyPair;
 use serde_json::json;
 use tokio::time::sleep;
 
+use self::{
+    files::{put, read, token, write_tokens},
+    seat::{Proof, Seat},
+};
 use crate::{
     TTL,
     record::{Effects, Record},
@@ -51,20 +51,6 @@ pub(crate) struct Credentials {
     seats: Vec<Seat>,
     signer: EncodingKey,
     state: Mutex<State>,
-}
-
-struct Seat {
-    proof: Proof,
-    name: String,
-    folder: PathBuf,
-}
-
-/// Source of an identity.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Proof {
-    Certificate,
-    Token,
-    Signed,
 }
 
 struct State {
@@ -110,32 +96,6 @@ impl Rotation {
         Self::ServerAuthority,
         Self::Certificates,
     ];
-}
-
-impl Seat {
-    fn new(folder: &Path, name: &str, proof: Proof) -> Self {
-        let folder = folder.join(name);
-        fs::create_dir_all(&folder).expect("a folder can be made");
-        Self {
-            proof,
-            name: name.to_owned(),
-            folder,
-        }
-    }
-
-    fn identity(&self) -> String {
-        let source = match self.proof {
-            Proof::Certificate => "cert",
-            Proof::Token => "token",
-            Proof::Signed => "jwt",
-        };
-        format!("{source}:{}", self.name)
-    }
-
-    fn hand_certificate(&self, authority: &Authority) {
-        let issued = authority.client(&self.name).issue();
-        put(&issued, &self.folder, [shown::CERTIFICATE, shown::KEY]);
-    }
 }
 
 impl Credentials {
@@ -450,33 +410,6 @@ impl Credentials {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn write_tokens<'a>(file: &Path, lines: impl Iterator<Item = &'a (usize, String)>) {
-    let text = lines.fold(String::new(), |mut text, (_, line)| {
-        // Writing to a string can't fail.
-        let _ = writeln!(text, "{line}");
-        text
-    });
-    replace(file, &text);
-}
-
-/// Puts a certificate and its key into files of a folder.
-fn put(issued: &Issued, folder: &Path, files: [&str; 2]) {
-    for (from, to) in [&issued.cert, &issued.key].into_iter().zip(files) {
-        replace(&folder.join(to), &read(from));
-    }
-}
-
-fn read(path: &Path) -> String {
-    fs::read_to_string(path).expect("the file can be read")
-}
-
-/// Returns a new token, and its line for the token file.
-fn token(name: &str) -> (String, String) {
-    let text = new_token(name).expect("a token can be made");
-    let (token, line) = text.trim_end().split_once('\n').expect("two lines");
-    (token.to_owned(), line.to_owned())
 }
 
 /// Asks a coordinator for what it tells every caller that it knows.

@@ -1,110 +1,29 @@
 //! `history`, and the audit logs that it reads: their story is that of a watcher.
 
+mod site;
+
 use std::{
     collections::BTreeMap,
     fs,
     os::unix::fs::symlink,
     path::Path,
-    process::{Command, Stdio},
+    process::Stdio,
     time::{Duration, SystemTime},
 };
 
 use leasehold_client::{Client, LockEvent, LockEventKind, LockWatchEvent, LockWatcher};
 use leasehold_tests::{
-    ChildProcess, Coordinator, RedisServer, binaries,
-    coordinator::CoordinatorProcess,
+    ChildProcess,
     raw::{self, RawCandidate},
     wait,
 };
 use serde_json::Value;
 
+use self::site::Site;
 use super::{LIMIT, leasehold, stderr, stdout};
-
-const PERMISSIONS: &str = r#"
-[[permission]]
-identities = ["token:ops"]
-allow = ["acquire", "inspect", "administer"]
-locks = [""]
-elections = [""]
-
-[[permission]]
-identities = ["token:ci"]
-allow = ["acquire"]
-locks = ["ci/"]
-"#;
 
 /// Longest time between an event by the store's clock and the time that a line has, if its coordinator heard of it by message.
 const HEARD: Duration = Duration::from_secs(2);
-
-/// A deployment of two coordinators with audit logs, and tokens for `ops` and `ci`.
-struct Site {
-    folder: tempfile::TempDir,
-    redis: RedisServer,
-    tokens: BTreeMap<&'static str, String>,
-}
-
-impl Site {
-    fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let mut lines = String::new();
-        let tokens = ["ops", "ci"].map(|name| {
-            let mut server = Command::new(binaries::path("leasehold-server"));
-            let made = server.args(["new-token", name]).output().unwrap();
-            let made = String::from_utf8(made.stdout).unwrap();
-            let line = made.lines().find(|line| line.contains("sha256:")).unwrap();
-            lines.push_str(&format!("{line}\n"));
-            (name, made.lines().next().unwrap().to_owned())
-        });
-        fs::write(folder.path().join("tokens"), lines).unwrap();
-        fs::write(folder.path().join("config.toml"), PERMISSIONS).unwrap();
-        Self {
-            folder,
-            redis: RedisServer::start(),
-            tokens: tokens.into_iter().collect(),
-        }
-    }
-
-    fn file(&self, name: &str) -> String {
-        self.folder.path().join(name).display().to_string()
-    }
-
-    fn start(&self, name: &str) -> CoordinatorProcess {
-        let log = self.file(&format!("{name}.log"));
-        let (config, tokens) = (self.file("config.toml"), self.file("tokens"));
-        let flags = ["--config", &config, "--token-file", &tokens, "--name", name];
-        let coordinator = Coordinator::process().store(self.redis.url());
-        coordinator
-            .arguments(flags)
-            .arguments(["--audit-log", &log, "--drain-timeout", "100ms"])
-            .start()
-    }
-
-    async fn client(&self, endpoints: &str, token: &str, name: &str) -> Client {
-        let builder = Client::builder()
-            .client_name(name)
-            .ttl(Duration::from_secs(5))
-            .disconnect_grace(Duration::from_secs(5))
-            .bearer_token(&self.tokens[token]);
-        builder.connect(endpoints).await.unwrap()
-    }
-
-    /// Returns the lines of a coordinator's log.
-    fn lines(&self, name: &str) -> Vec<Value> {
-        let text = fs::read_to_string(self.file(&format!("{name}.log"))).unwrap();
-        let lines = text.lines().map(|line| serde_json::from_str(line).unwrap());
-        lines.collect()
-    }
-
-    /// Waits until a log has a line that this finds.
-    async fn line(&self, name: &str, found: impl Fn(&Value) -> bool) -> Value {
-        wait::until("a line of the audit log", LIMIT, || async {
-            let lines = self.lines(name);
-            let line = lines.iter().find(|line| found(line)).cloned();
-            line.ok_or(lines)
-        })
-        .await
-    }
-}
 
 /// Returns the events of holds until one of this name has ended.
 async fn watched(watcher: &mut LockWatcher, last: &str) -> Vec<LockEvent> {

@@ -16,7 +16,7 @@ use proptest::{
 use crate::{
     config,
     history::{Asked, Deed, Event},
-    ledger::{Grant, Hold},
+    hold::{Grant, Hold},
     model::Model,
     steps::{Step, steps, steps_with_floors_and_memories},
     world::{World, coordinator},

@@ -7,8 +7,9 @@ use leasehold_core::{
 
 use crate::{
     history::{Asked, Deed, Event, Owner},
-    ledger::{Grant, chosen, go_together},
+    hold::Grant,
     model::Model,
+    modes::{chosen, go_together},
     steps::Step,
     world::World,
 };

@@ -2,13 +2,7 @@
 
 use proptest::prelude::*;
 
-use crate::{
-    config,
-    ledger::{Hold, go_together},
-    model::Model,
-    steps::steps,
-    world::World,
-};
+use crate::{config, hold::Hold, model::Model, modes::go_together, steps::steps, world::World};
 
 proptest! {
     #![proptest_config(config())]

@@ -11,8 +11,8 @@ use proptest::prelude::*;
 use crate::{
     config,
     history::{Deed, Owner},
-    ledger::go_together,
     model::Model,
+    modes::go_together,
     steps::{Ask, COORDINATORS, Step, a_mode},
     wake_ups::{any_steps, look_at_all},
     world::World,

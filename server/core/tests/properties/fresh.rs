@@ -9,8 +9,9 @@ use proptest::prelude::*;
 use crate::{
     config,
     history::{Deed, Owner},
-    ledger::{Hold, chosen},
+    hold::Hold,
     model::Model,
+    modes::chosen,
     steps::{Ask, COORDINATORS, NAMES, steps},
     world::World,
 };

@@ -73,6 +73,14 @@ impl Resumption {
     }
 }
 
+/// Target of a resume.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Found {
+    Hold(Owner),
+    Place(Owner),
+    Nothing,
+}
+
 /// Command about a name.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Deed {

@@ -4,110 +4,16 @@ use std::{collections::HashMap, time::Duration};
 
 use leasehold_core::{
     command::{CLAIM_TIME, End, Loss, One, Reply, ResumedTerms},
-    id::{FencingToken, Predecessors},
+    id::Predecessors,
     mode::{Mode, Permits},
-    name::ClientName,
     time::StoreTime,
 };
 
 use crate::{
-    history::{Asked, Deed, Event, Owner},
-    model::Found,
-    steps::Ask,
+    history::{Asked, Deed, Event, Found, Owner},
+    hold::{Ghost, Grant, Hold},
+    modes::{chosen, fewest, go_together},
 };
-
-/// Returns whether holders like these may hold a lock at the same time.
-pub(crate) fn go_together(modes: &[Mode]) -> bool {
-    let same_limit = |pair: &[Mode]| pair[0].limit() == pair[1].limit();
-    let permits: u64 = modes.iter().map(|mode| u64::from(mode.permits())).sum();
-    let limits = modes.iter().filter_map(|mode| mode.limit());
-    let limit = limits.map(|limit| limit.number).min();
-    modes.len() < 2
-        || modes.iter().all(|mode| *mode == Mode::Shared)
-        || (modes.windows(2).all(same_limit) && limit.is_some_and(|l| permits <= u64::from(l)))
-}
-
-/// Returns the mode that asks for the fewest permits that an acquire is content with.
-fn fewest(mode: Mode) -> Mode {
-    match (mode, mode.limit()) {
-        (Mode::Semaphore(permits), Some(limit)) => {
-            let least = permits.at_least().unwrap_or(permits.number());
-            let fewest = Permits::new(least, limit.number).unwrap();
-            Mode::Semaphore(fewest.of_revision(limit.revision))
-        }
-        _ => mode,
-    }
-}
-
-/// Returns the number of permits that the store chose for a hold, if the choice was left to it.
-pub(crate) fn chosen(mode: Mode) -> Option<u32> {
-    match mode {
-        Mode::Semaphore(permits) => permits.at_least().map(|_| permits.number()),
-        _ => None,
-    }
-}
-
-/// A hold, and for how long it may be believed in.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Hold {
-    pub(crate) owner: Owner,
-    pub(crate) token: FencingToken,
-    pub(crate) mode: Mode,
-    pub(crate) coordinator: usize,
-    pub(crate) from: StoreTime,
-    pub(crate) until: StoreTime,
-    /// The time for which the lock stays closed after an unclean end.
-    pub(crate) lock_delay: Duration,
-    pub(crate) count: u32,
-    /// The length of its value in bytes.
-    pub(crate) value: usize,
-    /// Whether it was found to be over, when its value and its client's name were removed.
-    pub(crate) is_anonymous: bool,
-    /// Whether it came from the queue, and its coordinator has given no sign since that it knows of it.
-    pub(crate) fresh: bool,
-}
-
-impl Hold {
-    pub(crate) fn over(&self) -> StoreTime {
-        self.until.after(self.lock_delay)
-    }
-
-    /// Returns what may be seen of its client's name.
-    pub(crate) fn client_name(&self) -> ClientName {
-        if self.is_anonymous {
-            ClientName::default()
-        } else {
-            self.owner.client_name()
-        }
-    }
-
-    /// Its coordinator has shown that it knows of it.
-    fn confirm(&mut self, by: usize, at: StoreTime, ttl: Duration, ask: Ask) {
-        self.until = at.after(ttl);
-        self.lock_delay = ask.lock_delay;
-        self.coordinator = by;
-        self.fresh = false;
-    }
-}
-
-/// Lock-delay that an unclean end leaves behind. It has no holder, but keeps taken what the hold had taken; that of an
-/// exclusive hold keeps out every caller.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Ghost {
-    pub(crate) owner: Owner,
-    pub(crate) mode: Mode,
-    pub(crate) until: StoreTime,
-}
-
-/// A grant that was made.
-#[derive(Clone, Debug)]
-pub(crate) struct Grant {
-    pub(crate) hold: Hold,
-    /// The holds that were believed in at that moment.
-    pub(crate) beside: Vec<Hold>,
-    /// The modes that lock-delays kept taken at that moment: those of ghosts, and of holds that have run out.
-    pub(crate) closed: Vec<Mode>,
-}
 
 /// The holds of one name.
 #[derive(Clone, Debug, Default)]

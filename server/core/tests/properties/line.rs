@@ -10,9 +10,8 @@ use leasehold_core::{
 };
 
 use crate::{
-    history::{Asked, Deed, Event, Owner},
-    ledger::Grant,
-    model::Found,
+    history::{Asked, Deed, Event, Found, Owner},
+    hold::Grant,
 };
 
 /// An acquire that waits.

@@ -11,8 +11,8 @@ use proptest::{prelude::*, sample::select};
 use crate::{
     config,
     history::{Deed, Owner},
-    ledger::go_together,
     model::Model,
+    modes::go_together,
     steps::{Ask, LONGEST, NAMES, a_mode, permits, steps},
     world::World,
 };

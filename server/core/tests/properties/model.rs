@@ -13,20 +13,14 @@ use leasehold_core::{
 };
 
 use crate::{
-    history::{Asked, Deed, Event, Owner},
-    ledger::{Grant, Hold, Ledger},
+    history::{Asked, Deed, Event, Found, Owner},
+    hold::{Grant, Hold},
+    ledger::Ledger,
     line::{Line, Waiting},
+    operations::value_of,
     steps::NAMES,
-    world::{coordinator, value_of},
+    world::coordinator,
 };
-
-/// Target of a resume.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Found {
-    Hold(Owner),
-    Place(Owner),
-    Nothing,
-}
 
 /// One name, from the replies alone.
 #[derive(Clone, Debug, Default)]

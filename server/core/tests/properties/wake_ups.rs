@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use crate::{
     config,
     history::{Deed, Event},
-    ledger::Grant,
+    hold::Grant,
     model::Model,
     steps::{Step, steps, steps_with_floors_and_memories},
     world::World,

@@ -1,11 +1,11 @@
 //! Lock table that carries out steps, and records requests and replies.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{collections::HashMap, time::Duration};
 
 use leasehold_core::{
-    command::{Acquire, Caller, Command, Executed, One, Op, ReleaseRequest, Reply, Resume},
-    id::{CoordinatorId, FencingToken, ReleaseRequestId},
-    name::{LockName, ReleaseReason, Value},
+    command::{Caller, Command, Executed, One, Op, Reply},
+    id::{CoordinatorId, FencingToken},
+    name::LockName,
     table::LockTable,
     time::StoreTime,
     view::{HolderView, NameEdges, NameView},
@@ -14,6 +14,7 @@ use leasehold_core::{
 
 use crate::{
     history::{Asked, Deed, Event, Handed, Owner, Resumption},
+    operations::operation,
     steps::{Ask, COORDINATORS, LONGEST, Step, Who},
 };
 
@@ -264,55 +265,7 @@ impl World {
 
     /// Returns the operation of a deed.
     pub(crate) fn op(&self, deed: Deed) -> Op {
-        match deed {
-            Deed::Acquire(owner, wait) => self.acquire(owner, wait),
-            Deed::Renew(owner, ttl) => Op::Renew {
-                token: None,
-                owner: owner.id(),
-                ttl,
-            },
-            Deed::Release(owner, end) => Op::Release {
-                owner: owner.id(),
-                end,
-            },
-            Deed::Refresh(oldest) => Op::Refresh {
-                oldest: oldest.map(Owner::id),
-            },
-            Deed::Force => Op::ForceRelease,
-            Deed::ForceOne(one) => Op::ForceReleaseOne(one),
-            Deed::RequestRelease(only) => Op::RequestRelease {
-                only,
-                request: Arc::new(ReleaseRequest {
-                    id: ReleaseRequestId::new(7),
-                    reason: ReleaseReason::default(),
-                    within: None,
-                }),
-            },
-            Deed::Downgrade(owner) => Op::Downgrade { owner: owner.id() },
-            Deed::Reduce(owner, permits) => Op::Reduce {
-                owner: owner.id(),
-                permits,
-            },
-            Deed::SetCount(owner, count) => Op::SetCount {
-                owner: owner.id(),
-                count,
-            },
-            Deed::SetValue(owner, value) => Op::SetValue {
-                owner: owner.id(),
-                value: value_of(value),
-            },
-            Deed::Resume(resumption) => {
-                let next = resumption.next;
-                Op::Resume(Resume {
-                    from: resumption.former().map(Owner::id).collect(),
-                    next: next.id(),
-                    session: Some(next.session()),
-                    client_name: next.client_name(),
-                    ttl: self.asked[next.0].ask.ttl,
-                    count: next.count(),
-                })
-            }
-        }
+        operation(deed, &self.asked)
     }
 
     /// Returns a coordinator, as its commands name it.
@@ -374,30 +327,6 @@ impl World {
                 newest_first.nth(back).map(|(number, _)| Owner(number))
             }
         }
-    }
-
-    fn acquire(&self, owner: Owner, wait: bool) -> Op {
-        let Ask {
-            mode,
-            ttl,
-            lock_delay,
-            unary,
-            ..
-        } = self.asked[owner.0].ask;
-        Op::Acquire(Acquire {
-            owner: owner.id(),
-            session: (!unary).then(|| owner.session()),
-            actor: self.asked[owner.0].actor,
-            client_name: owner.client_name(),
-            mode,
-            value: value_of(0),
-            ttl,
-            lock_delay,
-            max_hold: None,
-            wait,
-            // No stream resumes what was never asked.
-            again: true,
-        })
     }
 
     /// Notes who was granted what and who gave it up, and which tokens each coordinator has seen.
@@ -480,9 +409,4 @@ pub(crate) fn name_of(number: usize) -> LockName {
 /// Returns a coordinator's id.
 pub(crate) fn coordinator(number: usize) -> CoordinatorId {
     CoordinatorId::new(&number.to_string())
-}
-
-/// Returns a value of this many bytes.
-pub(crate) fn value_of(bytes: usize) -> Value {
-    Value::parse(&vec![0; bytes]).unwrap()
 }

@@ -1,5 +1,7 @@
 //! The clock of a live Redis jumps while locks are held and waited for.
 
+mod scene;
+
 use std::{
     sync::{
         Arc,
@@ -13,112 +15,16 @@ use leasehold_proto::v1::{
     ForceReleaseRequest, GrantedLock, LostReason, admin_service_client::AdminServiceClient,
     session_response::Response,
 };
-use leasehold_tests::{
-    Coordinator, CoordinatorProcess, RawSession, RedisServer, WallClock,
-    alone::alone,
-    audit::{self, TtlAudit},
-    coordinator::Metrics,
-    raw::parse,
-    report, wait,
-};
+use leasehold_tests::{RawSession, alone::alone, raw::parse, report, wait};
 use redis::{Script, aio::MultiplexedConnection};
 use tonic::Code;
 
-const TTL: Duration = Duration::from_secs(10);
+use self::scene::{LIMIT, Scene, TTL};
+
 /// Time for which tokens are remembered: twice the longest TTL.
 const MEMORY: Duration = Duration::from_secs(20);
 /// Longer than any lease and than tokens are remembered.
 const HOUR: Duration = Duration::from_secs(3600);
-/// Longest time for anything to recover from a jump of the clock.
-const LIMIT: Duration = Duration::from_secs(20);
-
-/// Two coordinators and a Redis server whose clock the test moves.
-struct Scene {
-    clock: WallClock,
-    redis: RedisServer,
-    coordinators: Vec<CoordinatorProcess>,
-    connection: MultiplexedConnection,
-    audit: TtlAudit,
-}
-
-impl Scene {
-    async fn start() -> Self {
-        let clock = WallClock::new();
-        let redis = clock.of(RedisServer::options()).start();
-        let options = Coordinator::process()
-            .store(redis.url())
-            .arguments(["--max-ttl", "10s"]);
-        let coordinators = (0..2).map(|_| options.clone().start()).collect();
-        let connection = redis.async_connection().await;
-        let audit = TtlAudit::start(&redis, Duration::from_millis(20)).await;
-        Self {
-            clock,
-            redis,
-            coordinators,
-            connection,
-            audit,
-        }
-    }
-
-    /// Has the server's clock be so far ahead of this machine's, or behind it if negative.
-    fn ahead(&self, seconds: i64) {
-        self.clock.set_ahead(seconds * 1_000_000);
-    }
-
-    async fn session(&self, at: usize) -> RawSession {
-        let mut session = RawSession::open(&self.coordinators[at].endpoint(), TTL).await;
-        session.keep_alive(TTL / 5);
-        session
-    }
-
-    /// Returns how long a key has left (ms).
-    async fn left(&self, key: &str) -> i64 {
-        let mut keys = self.connection.clone();
-        let left = redis::cmd("PTTL").arg(key).query_async(&mut keys).await;
-        left.unwrap()
-    }
-
-    /// Returns how long the record of a name's newest token has left (ms).
-    async fn record_left(&self, name: &str) -> i64 {
-        let pattern = format!("lh:*:token:*{name}");
-        let mut connection = self.connection.clone();
-        let keys = audit::keys(&mut connection, &pattern).await.unwrap();
-        assert_eq!(keys.len(), 1, "{keys:?}");
-        *keys.values().next().unwrap()
-    }
-
-    /// Returns the server's clock (µs).
-    async fn time(&self) -> i64 {
-        let mut connection = self.connection.clone();
-        let time = redis::cmd("TIME").query_async(&mut connection).await;
-        let (seconds, micros): (i64, i64) = time.unwrap();
-        seconds * 1_000_000 + micros
-    }
-
-    /// Waits until the coordinators know of nothing any more, and until what is left in Redis is known to have ended by
-    /// itself all along.
-    async fn nothing_is_left(self) {
-        for coordinator in &self.coordinators {
-            coordinator.until_zero(Metrics::GAUGES, LIMIT).await;
-        }
-        audit::until_only(&self.connection, LIMIT, |key| {
-            audit::is_token(key) || key.starts_with("test:")
-        })
-        .await;
-        let audited = self.audit.finish().await;
-        assert!(audited.passes > 10, "{audited:?}");
-        drop(self.redis);
-    }
-
-    /// Waits until what is left of a lock's key is as it is after a renewal.
-    async fn renewed(&self, key: &str, is_renewed: impl Fn(i64) -> bool) {
-        wait::until("a renewal after the step", LIMIT, || async {
-            let left = self.left(key).await;
-            if is_renewed(left) { Ok(()) } else { Err(left) }
-        })
-        .await;
-    }
-}
 
 /// Returns the locks in the next `lost` of a session.
 async fn lost(session: &mut RawSession) -> Vec<(String, LostReason)> {

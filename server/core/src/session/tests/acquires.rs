@@ -1,12 +1,12 @@
-//! One name: granted, queued, cancelled, timed out, refused; admission; reentrancy.
+//! One name: granted, queued, cancelled, timed out, refused; admission.
 
 use std::time::Duration;
 
-use super::scene::*;
+use super::{fixtures::*, scene::*};
 use crate::{
-    command::{End, Op, PLACES_KEPT, Stamped},
-    id::{Actor, OwnerId},
-    mode::{Limit, Mode},
+    command::{End, PLACES_KEPT, Stamped},
+    id::OwnerId,
+    mode::Limit,
     session::{
         AcquireRequest, CommandFailure, Input, Interest, NotGranted, Refused, RegistryEvent,
         Request, Response, StreamEnd, Wait, WaitEnd,
@@ -16,14 +16,6 @@ use crate::{
 fn wait(wait: Wait) -> AcquireRequest {
     AcquireRequest {
         wait,
-        ..acquire("a")
-    }
-}
-
-fn of(actor: u64, reentrant: bool) -> AcquireRequest {
-    AcquireRequest {
-        actor: Actor::new(actor),
-        reentrant,
         ..acquire("a")
     }
 }
@@ -373,112 +365,6 @@ fn holds_and_acquires_together_are_bounded() {
         refused(&mut scene, 4),
         Refused::TooManyLocks { has, more, limit }
     );
-}
-
-#[test]
-fn an_actor_holds_a_lock_once_more_only_if_it_says_so() {
-    let mut scene = Scene::open();
-    let owners = scene.hold(2, of(7, false));
-    scene.ask(3, Request::Acquire(of(7, false)));
-    let self_deadlock = |holds| Refused::SelfDeadlock {
-        actor: Actor::new(7),
-        name: name("a"),
-        holds,
-    };
-    assert_eq!(refused(&mut scene, 3), self_deadlock(true));
-    // Without a command: the session alone decides, and tells the store for others to see.
-    scene.ask(4, Request::Acquire(of(7, true)));
-    assert_eq!(scene.granted(4), owners);
-    assert_eq!(scene.ops(), ["set count"]);
-    scene.answer();
-    let release = Request::Release {
-        name: name("a"),
-        owner: owners[0],
-    };
-    scene.ask(5, release.clone());
-    let [(5, Response::Released { hold_count: 1, .. })] = scene.said()[..] else {
-        panic!("not counted down");
-    };
-    scene.answer();
-    scene.ask(6, release);
-    assert_eq!(scene.ops(), ["release"]);
-    scene.answer();
-    let released = Response::Released {
-        released: true,
-        hold_count: 0,
-    };
-    assert_eq!(scene.said(), [(6, released)]);
-    assert_eq!(scene.holders("a"), 0);
-    // Waiting counts as well.
-    scene.other_takes("a");
-    scene.queue(8, of(7, false));
-    scene.ask(9, Request::Acquire(of(7, true)));
-    assert_eq!(refused(&mut scene, 9), self_deadlock(false));
-}
-
-#[test]
-fn a_count_that_changes_while_the_store_is_told_is_told_again() {
-    let mut scene = Scene::open();
-    scene.hold(2, of(7, false));
-    for request in 3..=5 {
-        scene.ask(request, Request::Acquire(of(7, true)));
-    }
-    let count = |scene: &Scene| match &scene.sent.front().unwrap().op {
-        Op::SetCount { count, .. } => *count,
-        other => panic!("{other:?}"),
-    };
-    assert_eq!((scene.sent.len(), count(&scene)), (1, 2));
-    scene.answer();
-    assert_eq!((scene.sent.len(), count(&scene)), (1, 4));
-    // What is not known is told with the next renewal.
-    scene.fail(indeterminate());
-    assert!(scene.sent.is_empty());
-    scene.pass(TTL / 3);
-    scene.ask(6, Request::Heartbeat { sequence: 1 });
-    scene.answer();
-    assert_eq!((scene.sent.len(), count(&scene)), (1, 4));
-}
-
-#[test]
-fn a_shared_hold_is_no_way_to_an_exclusive_one() {
-    let mut scene = Scene::open();
-    scene.hold(2, in_mode(Mode::Shared, of(7, false)));
-    scene.ask(3, Request::Acquire(of(7, true)));
-    let upgrade = Refused::Upgrade {
-        actor: Actor::new(7),
-        name: name("a"),
-    };
-    assert_eq!(refused(&mut scene, 3), upgrade);
-}
-
-#[test]
-fn a_wait_of_an_actor_that_holds_something_may_be_ended_as_a_deadlock() {
-    let mut scene = Scene::open();
-    let held = AcquireRequest {
-        actor: Actor::new(7),
-        ..acquire("b")
-    };
-    scene.hold(2, held);
-    scene.other_takes("a");
-    let ticket = scene.queue(3, of(7, false));
-    assert!(scene.watched.contains(&ticket));
-    let other = scene.queue(4, of(8, false));
-    assert!(!scene.watched.contains(&other), "it holds nothing");
-    let wait = crate::deadlock::BlockedWait {
-        session: crate::id::SessionId::from_bytes([1; 16]),
-        actor: Actor::new(7),
-        ticket,
-        name: name("a"),
-    };
-    let deadlock = Box::new(crate::deadlock::Deadlock {
-        victim: wait,
-        cycle: Vec::new(),
-    });
-    scene.event(ticket, RegistryEvent::Deadlocked(deadlock.clone()));
-    assert_eq!(scene.ops(), ["release"]);
-    scene.answer();
-    assert_eq!(refused(&mut scene, 3), Refused::Deadlock(deadlock));
-    assert_eq!(scene.untracked, [WaitEnd::Deadlocked]);
 }
 
 #[test]

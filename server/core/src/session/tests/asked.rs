@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::scene::*;
+use super::{fixtures::*, scene::*};
 use crate::{
     command::ReleaseRequest,
     id::{OwnerId, ReleaseRequestId},

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::{
+    fixtures::*,
     renewals::{acks, beat, full},
     resumes::{hold, opened, resuming},
     scene::*,

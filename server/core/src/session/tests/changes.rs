@@ -2,6 +2,7 @@
 
 use super::{
     acquires::{not_granted, refused},
+    fixtures::*,
     renewals::{beat, full},
     resumes::{hold, resuming},
     scene::*,

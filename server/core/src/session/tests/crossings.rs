@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::{
     acquires::{not_granted, refused},
+    fixtures::*,
     renewals::{full, renewing_two},
     scene::*,
 };

@@ -2,11 +2,14 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod acquires;
+mod actors;
 mod asked;
 mod bounds;
 mod changes;
 mod crossings;
+mod detached;
 mod endings;
+mod fixtures;
 mod modes;
 mod promises;
 mod renewals;

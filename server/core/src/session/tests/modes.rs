@@ -2,6 +2,7 @@
 
 use super::{
     acquires::{not_granted, refused},
+    fixtures::*,
     scene::*,
     several::several,
 };

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::scene::*;
+use super::{fixtures::*, scene::*};
 use crate::{
     command::{End, Loss, Reply},
     id::OwnerId,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{renewals::beat, scene::*};
+use super::{fixtures::*, renewals::beat, scene::*};
 use crate::session::{Refused, Request, Response};
 
 const REST: Duration = Duration::from_secs(30);

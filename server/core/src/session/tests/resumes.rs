@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use super::scene::*;
+use super::{fixtures::*, scene::*};
 use crate::{
     command::{End, Loss, Op, Reply, Resume},
     failure::StoreError,

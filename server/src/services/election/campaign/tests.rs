@@ -1,172 +1,21 @@
+//! Candidacies: answers in their order, their ends, and the streams of both directions.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+mod messages;
+mod resigns;
 
 use futures_util::FutureExt;
 use leasehold_proto::v1::{
-    CampaignProclaim, CampaignResign, GrantedLock, LostLock, SessionHeartbeat, SessionHeartbeatAck,
-    SessionNotGranted, SessionOpened, SessionQueued, SessionReleaseRequested, SessionReleased,
-    SessionValueSet,
+    CampaignProclaim, LostLock, SessionHeartbeat, SessionOpened, SessionReleaseRequested,
 };
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::UnboundedReceiverStream;
-use tonic_types::StatusExt;
 
+use self::messages::{
+    OWNER, assert_closes, campaign, fails, granted, hear, heartbeat, kinds, leading, not_granted,
+    proclaim, queued, refuse, resign, said, say, value_set,
+};
 use super::*;
-
-const OWNER: [u8; 16] = [7; 16];
-
-/// Returns a candidacy whose session is open and whose acquire was sent.
-fn campaign() -> Campaign {
-    let mut campaign = Campaign::default();
-    campaign.begin("leader".to_owned(), b"first".to_vec());
-    assert!(
-        say(
-            &mut campaign,
-            UNASKED,
-            Response::Opened(SessionOpened::default())
-        )
-        .is_empty()
-    );
-    match asked_next(&mut campaign) {
-        Some(Request::Acquire(acquire)) => {
-            assert_eq!(acquire.name, "leader");
-            assert_eq!(acquire.value, b"first");
-            assert_eq!(acquire.wait, None, "it waits for as long as it takes");
-        }
-        other => panic!("{other:?}"),
-    }
-    campaign
-}
-
-fn leading() -> Campaign {
-    let mut campaign = campaign();
-    assert_eq!(
-        kinds(&say(&mut campaign, ACQUIRE, granted())),
-        ["campaigning 0", "elected 5"]
-    );
-    campaign
-}
-
-fn say(campaign: &mut Campaign, request_id: u64, response: Response) -> Vec<Say> {
-    campaign.on_answer(SessionResponse {
-        request_id,
-        response: Some(response),
-    });
-    said(campaign)
-}
-
-fn refuse(campaign: &mut Campaign, request_id: u64, reason: Reason) -> Vec<Say> {
-    let failure = convert::failure(Refusal::new(reason, "no"));
-    say(campaign, request_id, Response::Error(failure))
-}
-
-fn said(campaign: &mut Campaign) -> Vec<Say> {
-    let said = std::iter::from_fn(|| campaign.next_response());
-    said.map(|said| said.unwrap().response.unwrap()).collect()
-}
-
-/// Returns the reason with which the stream ends. The session is closed then.
-fn fails(campaign: &mut Campaign) -> String {
-    let status = campaign.next_response().unwrap().unwrap_err();
-    assert!(matches!(asked_next(campaign), Some(Request::Close(_))));
-    assert!(said(campaign).is_empty());
-    status.get_details_error_info().unwrap().reason
-}
-
-/// Gives the campaign a message, and returns the request to the session and the immediate answers.
-fn hear(campaign: &mut Campaign, ask: Ask) -> (Option<(u64, Request)>, Vec<Say>) {
-    let asked = campaign.hear(CampaignRequest { request: Some(ask) });
-    let asked = asked.map(|asked| (asked.request_id, asked.request.unwrap()));
-    (asked, said(campaign))
-}
-
-fn asked_next(campaign: &mut Campaign) -> Option<Request> {
-    campaign.next_request.take()?.request
-}
-
-fn proclaim(value: &[u8]) -> Ask {
-    let value = value.to_vec();
-    Ask::Proclaim(CampaignProclaim { value })
-}
-
-fn resign() -> Ask {
-    Ask::Resign(CampaignResign {})
-}
-
-fn queued() -> Response {
-    Response::Queued(SessionQueued {
-        position: 3,
-        ticket: OWNER.to_vec(),
-    })
-}
-
-fn granted() -> Response {
-    let lock = GrantedLock {
-        name: "leader".to_owned(),
-        owner_id: OWNER.to_vec(),
-        fencing_token: 5,
-        hold_count: 1,
-        permits: 0,
-    };
-    Response::Granted(SessionGranted {
-        locks: vec![lock],
-        ..SessionGranted::default()
-    })
-}
-
-fn not_granted() -> Response {
-    Response::NotGranted(SessionNotGranted::default())
-}
-
-fn released(released: bool) -> Response {
-    Response::Released(SessionReleased {
-        released,
-        hold_count: 0,
-    })
-}
-
-fn value_set(value_set: bool) -> Response {
-    Response::ValueSet(SessionValueSet { value_set })
-}
-
-fn heartbeat(acked_heartbeat: u64) -> Response {
-    Response::Heartbeat(SessionHeartbeatAck {
-        acked_heartbeat,
-        valid_for: None,
-        next_within: None,
-    })
-}
-
-/// Returns the kinds of the messages, for comparison.
-fn kinds(said: &[Say]) -> Vec<String> {
-    said.iter()
-        .map(|say| match say {
-            Say::Campaigning(campaigning) => format!("campaigning {}", campaigning.position),
-            Say::Elected(elected) => format!("elected {}", elected.fencing_token),
-            Say::Proclaimed(_) => "proclaimed".to_owned(),
-            Say::Heartbeat(ack) => format!("heartbeat {}", ack.acked_heartbeat),
-            Say::Lost(lost) => format!("lost {:?}", lost.reason()),
-            Say::Resigned(resigned) => format!("resigned {}", resigned.led),
-            Say::Draining(_) => "draining".to_owned(),
-            Say::ReleaseRequested(requested) => format!("asked: {}", requested.reason),
-            Say::Error(failure) => failure.reason.clone(),
-        })
-        .collect()
-}
-
-fn assert_closes(campaign: &mut Campaign) {
-    assert!(matches!(
-        asked_next(campaign),
-        Some(Request::Close(SessionClose {}))
-    ));
-    assert!(campaign.next_request.is_none());
-    // Whatever still comes, the last word was said.
-    for late in [heartbeat(9), value_set(true), not_granted(), granted()] {
-        assert!(say(campaign, ACQUIRE, late).is_empty());
-    }
-    assert_eq!(hear(campaign, proclaim(b"late")), (None, Vec::new()));
-    assert!(campaign.next_request.is_none());
-    assert!(campaign.is_ending());
-}
 
 #[test]
 fn it_is_told_of_its_place_and_then_of_its_election() {
@@ -238,98 +87,6 @@ fn proclaims_are_answered_in_their_order_whatever_the_store_does() {
         campaign.next_request.is_none(),
         "the candidacy is as it was"
     );
-}
-
-#[test]
-fn a_leader_that_resigns_is_told_what_the_release_found() {
-    for led in [true, false] {
-        let mut campaign = leading();
-        let (asked, _) = hear(&mut campaign, proclaim(b"last"));
-        let (proclaimed, _) = asked.unwrap();
-        let (asked, said) = hear(&mut campaign, resign());
-        let Some((RESIGN, Request::Release(release))) = asked else {
-            panic!("{asked:?}");
-        };
-        assert_eq!(
-            (&release.name[..], &release.owner_id[..]),
-            ("leader", &OWNER[..])
-        );
-        assert!(said.is_empty());
-        assert!(campaign.is_ending());
-        // A second resign and a proclaim behind it do nothing.
-        assert_eq!(hear(&mut campaign, resign()), (None, Vec::new()));
-        assert_eq!(hear(&mut campaign, proclaim(b"none")), (None, Vec::new()));
-        assert!(say(&mut campaign, RESIGN, released(led)).is_empty());
-        assert_eq!(
-            kinds(&say(&mut campaign, proclaimed, value_set(true))),
-            ["proclaimed".to_owned(), format!("resigned {led}")]
-        );
-        assert_closes(&mut campaign);
-    }
-}
-
-#[test]
-fn a_candidate_that_resigns_while_it_waits_is_cancelled() {
-    let mut campaign = campaign();
-    say(&mut campaign, ACQUIRE, queued());
-    let (asked, _) = hear(&mut campaign, resign());
-    let Some((_, Request::Cancel(cancel))) = asked else {
-        panic!("{asked:?}");
-    };
-    assert_eq!(cancel.acquire_request_id, ACQUIRE);
-    assert_eq!(
-        kinds(&say(&mut campaign, ACQUIRE, not_granted())),
-        ["resigned false"]
-    );
-    assert_closes(&mut campaign);
-}
-
-#[test]
-fn a_grant_that_crosses_a_resign_is_given_back_and_not_told() {
-    let mut campaign = campaign();
-    say(&mut campaign, ACQUIRE, queued());
-    hear(&mut campaign, resign());
-    assert!(say(&mut campaign, ACQUIRE, granted()).is_empty());
-    let release = asked_next(&mut campaign);
-    assert!(matches!(release, Some(Request::Release(_))), "{release:?}");
-    assert_eq!(
-        kinds(&say(&mut campaign, RESIGN, released(true))),
-        ["resigned true"]
-    );
-    assert_closes(&mut campaign);
-}
-
-#[test]
-fn a_resign_before_the_store_has_answered_waits_for_what_it_is_to_end() {
-    // It turns out to wait.
-    let mut waiting = campaign();
-    assert_eq!(hear(&mut waiting, resign()), (None, Vec::new()));
-    assert!(waiting.is_ending());
-    assert_eq!(
-        kinds(&say(&mut waiting, ACQUIRE, queued())),
-        ["campaigning 3"]
-    );
-    let cancel = asked_next(&mut waiting);
-    assert!(matches!(cancel, Some(Request::Cancel(_))), "{cancel:?}");
-    assert_eq!(
-        kinds(&say(&mut waiting, ACQUIRE, not_granted())),
-        ["resigned false"]
-    );
-    assert_closes(&mut waiting);
-    // It turns out to lead.
-    let mut elected = campaign();
-    hear(&mut elected, resign());
-    assert_eq!(
-        kinds(&say(&mut elected, ACQUIRE, granted())),
-        ["campaigning 0"]
-    );
-    let release = asked_next(&mut elected);
-    assert!(matches!(release, Some(Request::Release(_))), "{release:?}");
-    assert_eq!(
-        kinds(&say(&mut elected, RESIGN, released(true))),
-        ["resigned true"]
-    );
-    assert_closes(&mut elected);
 }
 
 #[test]

@@ -21,7 +21,7 @@ use crate::{
     access::rules::Granted,
     coordinator::{
         inbox::Inbox,
-        tests::{Site, heard, owner},
+        tests::site::{Site, heard, owner},
     },
     services::names,
 };

@@ -34,7 +34,7 @@ use crate::{
     Liveness,
     access::Access,
     convert::session::Answer,
-    coordinator::tests::{Site, acquire},
+    coordinator::tests::site::{Site, acquire},
     listener::{Connection, tests::connection},
     outbox::Reading,
     services::names,
