@@ -11,6 +11,7 @@
 mod events;
 mod hash;
 mod name;
+mod sent;
 #[cfg(test)]
 mod tests;
 
@@ -21,11 +22,14 @@ use std::{
 };
 
 pub use self::events::{Context, Input, Output, Owners};
-use self::name::Contended;
+use self::{
+    name::Contended,
+    sent::{Granted, Purpose, Sent},
+};
 use crate::{
     command::{Acquire, Current, Loss, Op, REFRESH_INTERVAL, Reply, Stamped, WakeUp},
     failure::StoreError,
-    id::{FencingToken, OwnerId},
+    id::OwnerId,
     name::LockName,
     planted::{Fault, is_planted},
     session::{CommandId, RegistryEvent, TrackedWait},
@@ -34,28 +38,6 @@ use crate::{
 
 /// Added to an expiry, which the store gives in whole milliseconds, so that a refresh finds it past.
 const EXPIRY_SLACK: Duration = Duration::from_millis(2);
-
-/// Token of a grant, and its number of permits if the acquire left that to the store.
-type Granted = (FencingToken, Option<u32>);
-
-/// A command that was sent.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Sent {
-    name: LockName,
-    /// The refresh that it is part of, unless that is over by now.
-    refresh: Option<u64>,
-    purpose: Purpose,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Purpose {
-    /// Asks who holds the lock, and whether the oldest waiter is in the queue.
-    Refresh,
-    /// Makes a hand-off from elsewhere last for its TTL.
-    Confirm(Arc<Acquire>, Granted),
-    /// Has a waiter join the queue again.
-    Join(Arc<Acquire>),
-}
 
 /// The names for which at least one caller waits at this coordinator.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -14,6 +14,7 @@
 //! - `tenure`: lease, holds and renewal; its tables are `holds`, `asked`, `revoked` and `renewal`.
 //! - `resuming`: locks and places that are taken over from another stream before the session opens.
 //! - `effects`: outputs and outstanding commands.
+//! - `phase`: how far the session is.
 //! - `requests`, `replies`, `lifecycle`: transitions that concern several parts.
 //! - [`confirmation`]: deadlines that count only when they are still missed a moment later.
 
@@ -39,6 +40,7 @@ mod holds;
 mod input;
 mod lifecycle;
 mod output;
+mod phase;
 mod renewal;
 mod replies;
 mod requests;
@@ -53,6 +55,7 @@ use self::{
     acquire::Terms,
     acquires::Acquires,
     effects::{Effects, Purpose},
+    phase::State,
     resuming::Resuming,
     tenure::Tenure,
 };
@@ -67,6 +70,7 @@ pub use self::{
         Effect, GrantedLock, Interest, LostLock, LostWhy, NotGranted, Note, Opened, Output,
         PendingCleanup, Refused, Response, ResumedLock, ResumedWhat, TrackedWait, WaitEnd,
     },
+    phase::Phase,
     renewal::MAX_PENDING_ACKS,
 };
 use crate::{
@@ -106,54 +110,6 @@ pub struct Context<'a> {
     pub now: Moment,
     /// Draws an owner id at random.
     pub fresh_owner: &'a mut dyn FnMut() -> OwnerId,
-}
-
-/// Phase of a session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Phase {
-    /// It takes over what another stream had, and is not open yet.
-    Resuming,
-    /// It takes requests.
-    Open,
-    /// It has no stream, and is kept for a resume.
-    Detached,
-    /// It gives everything back.
-    Closing,
-    /// It has no stream, and leaves its locks until what its client was promised has passed.
-    Lingering,
-    /// It is over.
-    Ended,
-}
-
-/// Phase of a session, with the data that is valid in it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum State {
-    /// It takes over what another stream had, and is not open yet.
-    Resuming(Box<Resuming>),
-    Open,
-    /// It has no stream: its waiters wait, and what they are granted is kept, for its client to resume it elsewhere. Nothing is
-    /// renewed; its keys are set to expire when the grace is over, as its client believes in them no longer than that.
-    Detached {
-        until: Moment,
-        /// Time at which to set the keys; `None` if they are set.
-        shorten_at: Option<Moment>,
-    },
-    /// It gives everything back, until that is done or the time is over, and then answers this request. Without one, an operator
-    /// has ended it.
-    Closing {
-        request: Option<RequestId>,
-        until: Moment,
-    },
-    /// It could not be opened. The client may resume elsewhere what this may have come to: that is left until then.
-    NotOpened {
-        until: Moment,
-        resuming: Box<Resuming>,
-    },
-    /// Its client may still believe in its locks: they are left until what it was promised has passed.
-    Lingering {
-        until: Moment,
-    },
-    Ended,
 }
 
 /// A session.
@@ -237,14 +193,7 @@ impl Session {
 
     /// Returns how far it is.
     pub fn phase(&self) -> Phase {
-        match self.state {
-            State::Resuming(_) => Phase::Resuming,
-            State::Open => Phase::Open,
-            State::Detached { .. } => Phase::Detached,
-            State::Closing { .. } => Phase::Closing,
-            State::NotOpened { .. } | State::Lingering { .. } => Phase::Lingering,
-            State::Ended => Phase::Ended,
-        }
+        self.state.phase()
     }
 
     fn is_open(&self) -> bool {

@@ -1,16 +1,10 @@
 //! Candidacy: a session with one lock, in messages of its own.
 //!
-//! The session does all the work, as for any other client: it waits, renews, releases and detects losses. This module translates
-//! the stream: messages of the candidate become requests of a session, and the session's answers become responses to the
+//! The session does all the work, as for any other client: it waits, renews, releases and detects losses. A [`Campaign`] translates:
+//! messages of the candidate become requests of a session, and the session's answers become responses to the
 //! candidate. The candidacy also has requests of its own: it acquires the election's lock, and closes the session after the
 //! last response.
 
-use std::{
-    sync::Arc,
-    task::{Poll, ready},
-};
-
-use futures_util::{Stream, StreamExt, stream, stream::BoxStream, task::AtomicWaker};
 use leasehold_core::{
     id::OwnerId,
     planted::{Fault, is_planted},
@@ -23,22 +17,15 @@ use leasehold_proto::v1::{
     SessionResponse, SessionSetValue, campaign_request::Request as Ask,
     campaign_response::Response as Say, session_request::Request, session_response::Response,
 };
-use parking_lot::Mutex;
 use tonic::Status;
 
 use super::answers::Answers;
 use crate::{
     access::{
-        Rights, check_granted,
+        check_granted,
         rules::{Granted, Permission, Place},
     },
-    convert::{
-        self, FieldBounds,
-        request::{Requests, unknown_request},
-        session::Answer,
-        stream::MAX_PROCLAIMS,
-    },
-    coordinator::Coordinator,
+    convert::{self, FieldBounds, request::unknown_request, stream::MAX_PROCLAIMS},
     services::opening::not_open,
     status::{Reason, Refusal},
 };
@@ -51,23 +38,6 @@ const UNASKED: u64 = 0;
 const ACQUIRE: u64 = 1;
 const RESIGN: u64 = 2;
 const FIRST_PROCLAIM: u64 = 3;
-
-/// Translator of one candidacy's stream, which both of its directions share.
-#[derive(Debug, Default)]
-pub(super) struct Candidacy {
-    campaign: Mutex<Campaign>,
-    /// Wakes the reader of requests: the candidacy has one of its own, or room for the answer to another.
-    reader: AtomicWaker,
-    /// Wakes the reader of responses: the candidacy has answered a message by itself.
-    writer: AtomicWaker,
-}
-
-/// Check of the message that opens a candidacy.
-#[derive(Debug)]
-pub(super) struct FirstMessage {
-    pub(super) coordinator: Coordinator,
-    pub(super) rights: Rights,
-}
 
 /// State of one candidacy: the client's requests, and the messages to it. A machine without I/O.
 #[derive(Debug, Default)]
@@ -95,90 +65,6 @@ enum Stage {
     Leading(OwnerId),
     /// The last response was given.
     Over,
-}
-
-impl Candidacy {
-    /// Translates the candidate's messages.
-    pub(super) fn requests(
-        self: &Arc<Self>,
-        mut messages: impl Stream<Item = Result<CampaignRequest, Status>> + Send + Unpin + 'static,
-        mut first: Option<FirstMessage>,
-    ) -> Requests {
-        let this = Arc::clone(self);
-        let mut has_ended = false;
-        let requests = stream::poll_fn(move |context| {
-            // Before it looks, so that it misses nothing in between.
-            this.reader.register(context.waker());
-            loop {
-                let mut campaign = this.campaign.lock();
-                if let Some(request) = campaign.take_request() {
-                    return Poll::Ready(Some(Ok(request)));
-                }
-                if has_ended || !campaign.has_room() {
-                    return Poll::Pending;
-                }
-                let request = match ready!(messages.poll_next_unpin(context)) {
-                    Some(Ok(message)) => match first.take() {
-                        Some(first) => {
-                            let open = first.open(message, &mut campaign);
-                            return Poll::Ready(Some(open.map_err(Status::from)));
-                        }
-                        None => campaign.hear(message),
-                    },
-                    // The candidate has said everything that it has to say, and waits for the last response.
-                    None if campaign.is_ending() => {
-                        has_ended = true;
-                        return Poll::Pending;
-                    }
-                    Some(Err(status)) => return Poll::Ready(Some(Err(status))),
-                    None => return Poll::Ready(None),
-                };
-                drop(campaign);
-                if request.is_some() {
-                    return Poll::Ready(request.map(Ok));
-                }
-                this.writer.wake();
-            }
-        });
-        requests.boxed()
-    }
-
-    /// Translates the session's answers.
-    pub(super) fn responses(
-        self: Arc<Self>,
-        mut answers: impl Stream<Item = Answer> + Send + Unpin + 'static,
-    ) -> BoxStream<'static, Result<CampaignResponse, Status>> {
-        let responses = stream::poll_fn(move |context| {
-            self.writer.register(context.waker());
-            loop {
-                if let Some(response) = self.campaign.lock().next_response() {
-                    self.reader.wake();
-                    return Poll::Ready(Some(response));
-                }
-                match ready!(answers.poll_next_unpin(context)) {
-                    Some(Ok(answer)) => self.campaign.lock().on_answer(answer),
-                    Some(Err(status)) => return Poll::Ready(Some(Err(status))),
-                    None => return Poll::Ready(None),
-                }
-                self.reader.wake();
-            }
-        });
-        responses.boxed()
-    }
-}
-
-impl FirstMessage {
-    /// Begins the candidacy with the rights in force.
-    fn open(
-        mut self,
-        message: CampaignRequest,
-        campaign: &mut Campaign,
-    ) -> Result<SessionRequest, Refusal> {
-        self.rights.look_again()?;
-        let bounds = self.coordinator.field_bounds();
-        let opened = campaign.open(message, bounds, self.rights.granted());
-        opened.inspect_err(|refusal| self.rights.denied(refusal))
-    }
 }
 
 impl Campaign {
@@ -433,13 +319,13 @@ impl Campaign {
     }
 
     /// Returns whether another message may be taken in.
-    fn has_room(&self) -> bool {
+    pub(super) fn has_room(&self) -> bool {
         self.is_over() || self.answers.len() < MAX_OWED
     }
 
     /// Returns whether the candidate has said all that it has to say: the end of its side of the stream means nothing then, and
     /// does not keep the last response from it.
-    fn is_ending(&self) -> bool {
+    pub(super) fn is_ending(&self) -> bool {
         self.resigning || self.is_over()
     }
 }

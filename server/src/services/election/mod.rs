@@ -2,6 +2,7 @@
 
 mod answers;
 pub mod campaign;
+mod candidacy;
 
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use leasehold_proto::v1::{
 };
 use tonic::{Request, Response, Status, Streaming};
 
-use self::campaign::{Candidacy, FirstMessage};
+use self::candidacy::{Candidacy, FirstMessage};
 use super::{
     names,
     server_stream::{self, ServerStream},

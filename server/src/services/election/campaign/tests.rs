@@ -4,7 +4,9 @@
 mod messages;
 mod resigns;
 
-use futures_util::FutureExt;
+use std::sync::Arc;
+
+use futures_util::{FutureExt, StreamExt};
 use leasehold_proto::v1::{
     CampaignProclaim, LostLock, SessionHeartbeat, SessionOpened, SessionReleaseRequested,
 };
@@ -16,6 +18,7 @@ use self::messages::{
     proclaim, queued, refuse, resign, said, say, value_set,
 };
 use super::*;
+use crate::services::election::candidacy::Candidacy;
 
 #[test]
 fn it_is_told_of_its_place_and_then_of_its_election() {
