@@ -1,4 +1,4 @@
-//! Fencing tokens.
+//! Fencing tokens: numbers that rise with every grant of a name.
 
 use std::fmt;
 

@@ -13,11 +13,11 @@ const FEATURES: &str = "LEASEHOLD_TEST_FEATURES";
 /// If it can't be built, or the caller does not run from cargo's target directory (a doc test does not). In an optimized build, if
 /// it is none of those that benchmarks run.
 pub fn path(program: &str) -> PathBuf {
-    let directory = BUILT.get_or_init(|| build_programs(&["--quiet"]));
     assert!(
         profile() == "dev" || MEASURED.contains(&program),
-        "an optimized build has only {MEASURED:?}"
+        "{program} is not among the programs of an optimized build, {MEASURED:?}"
     );
+    let directory = BUILT.get_or_init(|| build_programs(&["--quiet"]));
     existing(directory.join(program))
 }
 
@@ -57,7 +57,8 @@ pub fn target_directory() -> PathBuf {
     profile.parent().expect("a profile is in target").to_owned()
 }
 
-/// Programs that benchmarks run. An optimized build has only these: each takes minutes to link.
+/// Programs that benchmarks run. Of an optimized build, only these are built here, since each takes minutes to link; cargo links this
+/// package's other programs with its benchmarks.
 const MEASURED: [&str; 3] = ["leasehold", "leasehold-server", "test-echo"];
 
 /// Directory of the programs, once they are built.

@@ -9,7 +9,7 @@ use std::{
 
 use crate::error::AcquireError;
 
-/// Future of a [`LockRequest`] that is under way. It borrows nothing, so that it can be spawned.
+/// Future of a [`LockRequest`](crate::LockRequest) that is under way. It borrows nothing, so that it can be spawned.
 ///
 /// ```
 /// # leasehold_tests::doc(async |client| {

@@ -5,7 +5,7 @@
 //! metrics and handlers exist once, and know gRPC alone. The methods and their messages come from descriptors; nothing here knows
 //! a service.
 //!
-//! - `layer`: choice of the protocol, origins of web pages, and the call itself;
+//! - `layer`: origins of web pages, and the call itself; `protocol`: which one a request is of; `body`: that of an answer;
 //! - `call`: head of a Connect request: method, codec, encodings, time-out; `query` has those of a GET;
 //! - `request`: body of a request, from Connect's messages to gRPC's frames, as it is read;
 //! - `websocket`: calls that stream both ways over HTTP/1.1;

@@ -1,7 +1,7 @@
 //! Between protobuf and the rules: the one place where fields are checked and answers are put together.
 //!
-//! - `fields`: single fields; `resume`: what a stream takes over; [`request`] and [`session`]: messages of a
-//!   session's client, and the session's; [`stream`]: the kinds of its streams.
+//! - `fields`: single fields; `resume`: what a stream takes over; [`request`] and [`session`]: messages from a
+//!   session's client, and to it; [`stream`]: the kinds of its streams.
 //! - `answers`, `refusal`: the rules' types for the wire.
 
 mod answers;

@@ -1,4 +1,4 @@
-//! Messages of a session's client: checked, and made requests of the rules.
+//! Messages from a session's client, checked and made into requests to the rules.
 
 use futures_util::stream::BoxStream;
 use leasehold_core::{

@@ -15,7 +15,7 @@ pub enum Ending {
     Local,
     /// HTTP/2 let go of it with the socket in good health: the client said goodbye, the server drained, or the
     /// protocol was broken. Whose doing it was differs from stream to stream, see
-    /// [`ConnectionHandle::peer_ended_stream`].
+    /// [`ConnectionHandle::peer_ended_stream`](super::ConnectionHandle::peer_ended_stream).
     Finished,
 }
 

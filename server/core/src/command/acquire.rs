@@ -32,7 +32,7 @@ pub struct Acquire {
     /// Whether to join the queue if the lock is not granted at once.
     pub wait: bool,
     /// Whether it was sent before. Another stream may then have resumed it meanwhile: in that case it is not carried out,
-    /// and answered by [`Reply::Lost`].
+    /// and answered by [`Reply::Lost`](super::Reply::Lost).
     pub again: bool,
 }
 

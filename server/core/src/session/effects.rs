@@ -256,9 +256,9 @@ impl Effects {
         }
     }
 
-    /// Notes that any claim may have a value: the client sets that of an owner id that is none of its holds, perhaps one that its
-    /// acquire was just granted.
-    pub(super) fn may_have_values(&mut self) {
+    /// Notes that any claim may have a value from now on: the client sets the value of an owner id that is not among the session's
+    /// holds. An acquire may just have been granted under it.
+    pub(super) fn note_values(&mut self) {
         self.may_have_values = true;
     }
 

@@ -173,7 +173,7 @@ impl Tenure {
             return Err(Refused::TooManyRequests(Effect::ValueNotChanged));
         }
         if !self.holds.set_value(&owner) {
-            effects.may_have_values();
+            effects.note_values();
         }
         let op = Op::SetValue { owner, value };
         effects.store(Purpose::SetValue(request, owner), name, op);

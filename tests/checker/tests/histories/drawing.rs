@@ -1,4 +1,4 @@
-//! Drawing of a violation.
+//! Drawing of a violation as a page of its own.
 
 use leasehold_checker::{Limits, Story, check, parse, timeline};
 use serde_json::json;

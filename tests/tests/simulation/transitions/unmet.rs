@@ -1,4 +1,4 @@
-//! Events that a machine does not meet in a state, or seldom, with the reasons.
+//! Events that a machine never or seldom meets in a state, with the reasons.
 
 use super::names::{Machine, State};
 

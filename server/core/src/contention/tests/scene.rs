@@ -3,7 +3,7 @@
 use super::super::*;
 use crate::{
     command::{Executed, ReleaseRequest},
-    id::{Actor, SessionId},
+    id::{Actor, FencingToken, SessionId},
     mode::Mode,
     name::{ClientName, Value},
     time::StoreTime,

@@ -1,4 +1,5 @@
-//! Sessions whose stream has ended: released at once, or kept for a grace, or until their client can't believe in its holds.
+//! Sessions whose stream has ended: their holds are released at once, or kept for a grace, or until their client can't believe in
+//! them any more.
 
 use std::time::Duration;
 

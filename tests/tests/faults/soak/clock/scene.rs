@@ -1,4 +1,4 @@
-//! Two coordinators on a Redis server whose clock the test moves, and the check that nothing is left of them in the end.
+//! Two coordinators on a Redis server whose clock the test moves, and the check that no key is left in the end.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Resigns: of a leader, of a candidate that waits, and those that cross a grant.
+//! Resignations: of a leader, of a candidate that waits, and those that cross a grant.
 
 use super::{
     super::*,
