@@ -133,6 +133,8 @@ pub(crate) struct Sizes {
     /// Row 6.
     pub(crate) held_locks: usize,
     pub(crate) holding_sessions: usize,
+    /// Sessions that hold as many locks together in the second run of row 6.
+    pub(crate) many_holding_sessions: usize,
     pub(crate) held: Duration,
     /// Row 7.
     pub(crate) idle_sessions: usize,
@@ -165,6 +167,7 @@ impl Sizes {
             waiting: Duration::from_secs(10),
             held_locks: 100_000,
             holding_sessions: 1_000,
+            many_holding_sessions: 10_000,
             held: Duration::from_secs(30),
             idle_sessions: 10_000,
             idle: Duration::from_secs(30),
@@ -191,6 +194,7 @@ impl Sizes {
             waiting: Duration::from_secs(1),
             held_locks: 1_000,
             holding_sessions: 50,
+            many_holding_sessions: 100,
             held: Duration::from_secs(3),
             idle_sessions: 300,
             idle: Duration::from_secs(3),
@@ -213,6 +217,7 @@ impl Sizes {
             WAITERS,
             self.contenders,
             self.holding_sessions,
+            self.many_holding_sessions,
             self.idle_sessions,
             at_most(self.growth.waiters),
             at_most(self.growth.sessions),

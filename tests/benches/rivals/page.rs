@@ -13,7 +13,8 @@ What Leasehold does beside etcd, rslock (a library of Redis locks) and clients t
 costs grow. Clients, coordinators, Redis and rivals shared one machine: compare figures with one another, since absolute ones drift
 from hour to hour. [client-benchmarks.md](client-benchmarks.md) compares the client libraries, with redsync, redis-py, node-redlock and
 Redisson beside them. [bench.md](bench.md) shows how to measure your own deployment; the targets, and those that are missed, are in
-[performance.md](performance.md#targets). `make bench` writes this page.
+[performance.md](performance.md#targets), which also has versions [side by side](performance.md#before-and-after). `make bench` writes
+this page.
 ";
 
 const METHOD: &str = "## How it is measured

@@ -269,14 +269,24 @@ impl Spent {
     }
 
     /// Returns the resources spent on each cycle or hand-off, of which `count` were counted.
-    pub(crate) fn each(&self, count: u64) -> String {
-        let count = count.max(1) as f64;
+    pub(crate) fn each(&self, count: f64) -> String {
         format!(
-            "{:.3} EVALSHA calls, Redis CPU {:.1} µs (in scripts {:.1} µs by the clock), coordinator CPU {:.1} µs",
+            "{} (in scripts {:.1} µs by the clock), coordinator CPU {:.1} µs",
+            self.each_in_redis(count),
+            self.scripts.micros / count.max(1.0),
+            1e6 * self.coordinator_cpu / count.max(1.0),
+        )
+    }
+
+    /// Returns those of Redis. Commands within a script are among the commands.
+    pub(crate) fn each_in_redis(&self, count: f64) -> String {
+        let count = count.max(1.0);
+        let commands: f64 = self.measured().map(|(_, command)| command.calls).sum();
+        format!(
+            "{:.1} Redis commands, {:.3} of them EVALSHA, Redis CPU {:.1} µs",
+            commands / count,
             self.scripts.calls / count,
             1e6 * self.redis_cpu / count,
-            self.scripts.micros / count,
-            1e6 * self.coordinator_cpu / count,
         )
     }
 
@@ -292,12 +302,16 @@ impl Spent {
 
     /// Returns the work of Redis, by command.
     pub(crate) fn by_command(&self) -> String {
-        // Our own questions and the connections' greetings are not what is measured.
-        let commands = self.commands.iter().filter(|(name, _)| *name != "info");
-        let shown: Vec<_> = commands
+        let shown: Vec<_> = self
+            .measured()
             .map(|(name, command)| format!("{name} {}", command.calls))
             .collect();
         shown.join(", ")
+    }
+
+    /// Returns the commands without our own questions, which are not what is measured.
+    fn measured(&self) -> impl Iterator<Item = (&String, &Command)> {
+        self.commands.iter().filter(|(name, _)| *name != "info")
     }
 
     pub(crate) fn json(&self) -> Value {

@@ -111,13 +111,14 @@ pub(crate) async fn waiters(bench: &Bench) -> anyhow::Result<Growth> {
 
 /// Measures held locks over the same number of sessions.
 pub(crate) async fn locks(bench: &mut Bench) -> anyhow::Result<Growth> {
+    let sessions = bench.sizes.holding_sessions;
     let mut points = Vec::new();
     for &locks in bench.sizes.growth.locks {
         // The largest is row 6, which was measured for longer.
         let measured = bench.held.take_if(|held| held.locks == locks);
         points.push(match measured {
             Some(held) => held,
-            None => held::run(&bench.sizes, locks, bench.sizes.growth.held).await?,
+            None => held::run(&bench.sizes, sessions, locks, bench.sizes.growth.held).await?,
         });
     }
     let rows = points.iter().map(|held| {

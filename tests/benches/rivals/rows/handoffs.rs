@@ -44,7 +44,7 @@ pub(crate) async fn row(bench: &mut Bench) -> anyhow::Result<Row> {
     let mut curves = vec![Curve::new("Leasehold", points(&gaps))];
     let mut beside = Vec::new();
     if let Some(run) = last {
-        let each = run.spent.each(run.gaps.count());
+        let each = run.spent.each(run.gaps.count() as f64);
         let shown = format!("last of {}: {}; each {each}", p50.len(), run.shown());
         beside.push(("Leasehold".to_owned(), shown));
     }

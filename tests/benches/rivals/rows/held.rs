@@ -32,9 +32,22 @@ impl Held {
         (self.spent.rss_kib - self.rss_before_kib) / self.locks as f64
     }
 
+    fn shown(&self) -> String {
+        format!(
+            "held for {:.0} s: {}; {} heartbeats in all; {} told lost, {} found lost at the release of each, {} deadlines of clients passed",
+            self.spent.seconds,
+            self.spent.shares(),
+            self.kept.heartbeats,
+            self.kept.told_lost,
+            self.kept.found_lost,
+            self.kept.lapses,
+        )
+    }
+
     fn json(&self) -> serde_json::Value {
         json!({
             "locks": self.locks,
+            "sessions": self.sessions,
             "granted": self.kept.granted,
             "told_lost": self.kept.told_lost,
             "found_lost": self.kept.found_lost,
@@ -46,9 +59,13 @@ impl Held {
     }
 }
 
-/// Holds `locks` over as many sessions as `sizes` says, each with a connection of its own, for as long as `time`.
-pub(crate) async fn run(sizes: &Sizes, locks: usize, time: Duration) -> anyhow::Result<Held> {
-    let sessions = sizes.holding_sessions;
+/// Holds `locks` over `sessions`, each with a connection of its own, for as long as `time`.
+pub(crate) async fn run(
+    sizes: &Sizes,
+    sessions: usize,
+    locks: usize,
+    time: Duration,
+) -> anyhow::Result<Held> {
     let mut stage = Stage::start(1, sizes).await;
     let endpoint = stage.endpoints().remove(0);
     let mut crowd = Crowd::open(&endpoint, sessions, 1, locks / sessions, TTL).await?;
@@ -72,7 +89,9 @@ pub(crate) async fn run(sizes: &Sizes, locks: usize, time: Duration) -> anyhow::
 
 pub(crate) async fn row(bench: &mut Bench) -> anyhow::Result<Row> {
     let (locks, sessions) = (bench.sizes.held_locks, bench.sizes.holding_sessions);
-    let held = run(&bench.sizes, locks, bench.sizes.held).await?;
+    let held = run(&bench.sizes, sessions, locks, bench.sizes.held).await?;
+    let many = bench.sizes.many_holding_sessions;
+    let by_many = run(&bench.sizes, many, locks, bench.sizes.held).await?;
     let check = |what: &str, value: f64, limit, unit, digits| Check {
         what: what.to_owned(),
         measured: Ok(Spread::once(value)),
@@ -90,6 +109,13 @@ pub(crate) async fn row(bench: &mut Bench) -> anyhow::Result<Row> {
         checks: vec![
             check("lost", held.lost() as f64, 0.0, "", 0),
             check(
+                &format!("lost, over {many} sessions"),
+                by_many.lost() as f64,
+                0.0,
+                "",
+                0,
+            ),
+            check(
                 "coordinator's CPU",
                 held.spent.coordinator_share(),
                 25.0,
@@ -105,19 +131,12 @@ pub(crate) async fn row(bench: &mut Bench) -> anyhow::Result<Row> {
             ),
         ],
         beside: vec![
-            (
-                "Leasehold".to_owned(),
-                format!(
-                    "held for {:.0} s: {}; {} heartbeats in all; {} told lost, {} found lost at the release of each, {} deadlines of clients passed",
-                    held.spent.seconds,
-                    held.spent.shares(),
-                    held.kept.heartbeats,
-                    held.kept.told_lost,
-                    held.kept.found_lost,
-                    held.kept.lapses,
-                ),
-            ),
+            ("Leasehold".to_owned(), held.shown()),
             ("Redis, by command".to_owned(), held.spent.by_command()),
+            (
+                format!("Leasehold, the locks over {many} sessions"),
+                by_many.shown(),
+            ),
         ],
         compared: Vec::new(),
         meaning: Some((
@@ -130,7 +149,7 @@ pub(crate) async fn row(bench: &mut Bench) -> anyhow::Result<Row> {
                 held.spent.redis_share(),
             ),
         )),
-        raw: held.json(),
+        raw: json!([held.json(), by_many.json()]),
     };
     bench.held = Some(held);
     Ok(row)

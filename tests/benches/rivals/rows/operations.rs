@@ -155,7 +155,7 @@ fn shown(run: &HandOffs) -> String {
     });
     format!(
         "each cycle {}; {count} cycles, {:.0} % of the hand-offs crossed{waiting}",
-        run.spent.each(count),
+        run.spent.each(count as f64),
         100.0 * run.crossings as f64 / count.max(1) as f64,
     )
 }

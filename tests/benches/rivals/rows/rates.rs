@@ -6,7 +6,7 @@ use serde_json::json;
 use super::Bench;
 use crate::{
     chart::{Curve, Panel},
-    cycles,
+    cycles::{self, Cycles},
     figures::{Check, Comparison, Limit, Maybe, Row, Spread, ratios, told},
     handoff::times_json,
     options::{CLIENTS, CYCLES_IN_FLIGHT},
@@ -115,7 +115,11 @@ impl Turns {
             turns.times.add(&ours.times);
             let spent = ours.spent.as_ref();
             turns.cost = spent.map_or_else(String::new, |spent| {
-                format!("{}; {}", spent.each(ours.times.count()), spent.shares())
+                format!(
+                    "{}; {}",
+                    spent.each(ours.times.count() as f64),
+                    spent.shares()
+                )
             });
             turns.raw.push(json!({
                 "per_second": ours.per_second,
@@ -211,14 +215,24 @@ fn shown(rates: &[f64]) -> String {
 /// Measures row 3: one client alone, beside the round trips that it needs at least.
 pub(crate) async fn alone(bench: &mut Bench) -> anyhow::Result<Row> {
     let mut stage = Stage::start(1, &bench.sizes).await;
-    let direct = Stage::start(0, &bench.sizes).await;
+    let mut direct = Stage::start(0, &bench.sizes).await;
     let (mut ours, mut limit) = (Vec::new(), Vec::new());
+    let (mut each, mut each_of_limit) = (String::new(), String::new());
     let (mut times, mut raw) = (Distribution::new()?, Vec::new());
     let (mut echoes, mut trips) = (Distribution::new()?, Distribution::new()?);
     for _ in 0..bench.sizes.repetitions {
         let echo = cycles::echo(&bench.echo, 1, 1, &bench.sizes).await?.times;
-        let measured = cycles::ours(&mut stage, 1, 1, &bench.sizes).await?.times;
+        let Cycles {
+            times: measured,
+            spent,
+            ..
+        } = cycles::ours(&mut stage, 1, 1, &bench.sizes).await?;
+        let before = direct.read().await?;
         let redis = pipeline::alone(direct.redis(), &bench.sizes).await?;
+        let spent_directly = direct.read().await?.since(&before);
+        each = spent.map_or_else(String::new, |spent| spent.each(measured.count() as f64));
+        // Those of the warm-up are among them.
+        each_of_limit = spent_directly.each_in_redis(spent_directly.calls("set"));
         ours.push(micros(measured.quantile(0.5)));
         limit.push(micros(echo.quantile(0.5)) + micros(redis.quantile(0.5)));
         raw.push(json!({
@@ -236,7 +250,7 @@ pub(crate) async fn alone(bench: &mut Bench) -> anyhow::Result<Row> {
         (
             "Leasehold".to_owned(),
             format!(
-                "p50 {} µs, p99 {:.0} µs",
+                "p50 {} µs, p99 {:.0} µs; in the last turn each {each}",
                 ours.iter().copied().collect::<Spread>().show(0),
                 micros(times.quantile(0.99))
             ),
@@ -244,7 +258,7 @@ pub(crate) async fn alone(bench: &mut Bench) -> anyhow::Result<Row> {
         (
             "limit: two stream and two Redis round trips".to_owned(),
             format!(
-                "p50 {} µs (of it the streams {:.0} µs, Redis {:.0} µs)",
+                "p50 {} µs (of it the streams {:.0} µs, Redis {:.0} µs); in the last turn each {each_of_limit}",
                 limit.iter().copied().collect::<Spread>().show(0),
                 micros(echoes.quantile(0.5)),
                 micros(trips.quantile(0.5))
