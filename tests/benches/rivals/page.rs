@@ -42,10 +42,11 @@ const METHOD: &str = "## How it is measured
 - **Held locks**: every session sends heartbeats as often as the coordinator asks. A lock counts as lost if the
   coordinator said so, if it was no longer held at its release at the end, or if its client's own deadline had
   passed. Memory is the growth of the coordinator's resident memory from the sessions alone to the sessions with
-  their locks.
+  their locks. The same number of locks is then held by ten times as many sessions.
 - **Idle sessions**: memory is the growth of the coordinator's resident memory since its start.
 - **CPU and memory** of the coordinator are from /proc, those of Redis from `INFO cpu`; times in scripts and calls are
-  from `INFO commandstats`. They cover the time in which figures count, without opening and closing.
+  from `INFO commandstats`, as are Redis's commands: those that scripts call, and the calls of scripts. They cover the time in which
+  figures count, without opening and closing, except those of the limit of one client alone, which cover its warm-up too.
 - **Limits** of the coordinator ([limits.md](limits.md)) that count sessions and requests of one caller are raised, since the driver is
   one caller.
 ";

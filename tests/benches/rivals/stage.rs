@@ -278,16 +278,21 @@ impl Spent {
         )
     }
 
-    /// Returns those of Redis. Commands within a script are among the commands.
+    /// Returns what Redis spent on each.
     pub(crate) fn each_in_redis(&self, count: f64) -> String {
+        let commands = self.commands_each(count);
         let count = count.max(1.0);
-        let commands: f64 = self.measured().map(|(_, command)| command.calls).sum();
         format!(
-            "{:.1} Redis commands, {:.3} of them EVALSHA, Redis CPU {:.1} µs",
-            commands / count,
+            "{commands:.1} Redis commands, {:.3} of them EVALSHA, Redis CPU {:.1} µs",
             self.scripts.calls / count,
             1e6 * self.redis_cpu / count,
         )
+    }
+
+    /// Returns the number of Redis's commands for each, those within scripts and the calls of scripts among them.
+    pub(crate) fn commands_each(&self, count: f64) -> f64 {
+        let commands: f64 = self.measured().map(|(_, command)| command.calls).sum();
+        commands / count.max(1.0)
     }
 
     /// Shares of a core and memory.

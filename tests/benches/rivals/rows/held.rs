@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::Bench;
+use super::{Bench, idle::OTHERS};
 use crate::{
     crowd::{Crowd, Kept, TTL},
-    figures::{Check, Limit, Row, Spread},
+    figures::{Check, Limit, Maybe, Row, Spread, told},
     options::Sizes,
-    stage::{Spent, Stage},
+    stage::{Spent, Stage, allow_files},
 };
 
 /// Figures of a run.
@@ -91,10 +91,15 @@ pub(crate) async fn row(bench: &mut Bench) -> anyhow::Result<Row> {
     let (locks, sessions) = (bench.sizes.held_locks, bench.sizes.holding_sessions);
     let held = run(&bench.sizes, sessions, locks, bench.sizes.held).await?;
     let many = bench.sizes.many_holding_sessions;
-    let by_many = run(&bench.sizes, many, locks, bench.sizes.held).await?;
-    let check = |what: &str, value: f64, limit, unit, digits| Check {
+    let by_many = match allow_files(many as u64 + OTHERS) {
+        Ok(()) => Ok(run(&bench.sizes, many, locks, bench.sizes.held).await?),
+        Err(reason) => Err(reason),
+    };
+    let lost_by_many = by_many.as_ref().map(|held| held.lost() as f64);
+    let of_all = |value: f64| Ok(Spread::once(value));
+    let check = |what: &str, measured: Maybe<Spread>, limit, unit, digits| Check {
         what: what.to_owned(),
-        measured: Ok(Spread::once(value)),
+        measured,
         limit: Limit::AtMost(limit),
         unit,
         digits,
@@ -107,25 +112,25 @@ pub(crate) async fn row(bench: &mut Bench) -> anyhow::Result<Row> {
             TTL.as_secs()
         ),
         checks: vec![
-            check("lost", held.lost() as f64, 0.0, "", 0),
+            check("lost", of_all(held.lost() as f64), 0.0, "", 0),
             check(
                 &format!("lost, over {many} sessions"),
-                by_many.lost() as f64,
+                lost_by_many.map(Spread::once).map_err(Clone::clone),
                 0.0,
                 "",
                 0,
             ),
             check(
                 "coordinator's CPU",
-                held.spent.coordinator_share(),
-                25.0,
+                of_all(held.spent.coordinator_share()),
+                15.0,
                 " % of a core",
                 1,
             ),
             check(
                 "coordinator's memory, each lock",
-                held.kib_each(),
-                2.0,
+                of_all(held.kib_each()),
+                1.0,
                 " KiB",
                 2,
             ),
@@ -135,7 +140,7 @@ pub(crate) async fn row(bench: &mut Bench) -> anyhow::Result<Row> {
             ("Redis, by command".to_owned(), held.spent.by_command()),
             (
                 format!("Leasehold, the locks over {many} sessions"),
-                by_many.shown(),
+                told(&by_many.as_ref().map(Held::shown).map_err(Clone::clone)),
             ),
         ],
         compared: Vec::new(),
@@ -149,7 +154,7 @@ pub(crate) async fn row(bench: &mut Bench) -> anyhow::Result<Row> {
                 held.spent.redis_share(),
             ),
         )),
-        raw: json!([held.json(), by_many.json()]),
+        raw: json!([held.json(), by_many.as_ref().ok().map(Held::json)]),
     };
     bench.held = Some(held);
     Ok(row)
