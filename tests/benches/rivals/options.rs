@@ -27,7 +27,7 @@ pub(crate) struct Options {
     #[arg(long)]
     pub(crate) quick: bool,
     /// Give a part up when it takes longer than so many seconds.
-    #[arg(long, value_name = "SECONDS", default_value_t = 300.0)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 180.0)]
     part_limit: f64,
     /// Flag that cargo passes to every benchmark.
     #[arg(long, hide = true)]

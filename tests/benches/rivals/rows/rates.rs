@@ -20,7 +20,7 @@ pub(crate) async fn one_each(bench: &mut Bench) -> anyhow::Result<Row> {
     let mut turns = Turns::run(bench, 1, Rival::Etcd).await?;
     let mut row = turns.row("1", "acquire + release, 64 clients, one at a time each");
     row.checks = vec![
-        turns.against("etcd", &turns.theirs, Limit::AtLeast(5.0)),
+        turns.against("etcd", &turns.theirs, Limit::AtLeast(10.0)),
         turns.against(
             "the stream echo",
             &Ok(turns.echo.clone()),
