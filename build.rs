@@ -18,6 +18,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     // Protox keeps comments, which become the documentation of the generated items; reflection has no use for them.
     let descriptors = protox::compile(FILES, ["proto"])?;
     tonic_prost_build::configure()
+        .codec_path("crate::codec::Codec")
         .build_client(env::var_os("CARGO_FEATURE_CLIENT").is_some())
         .build_server(env::var_os("CARGO_FEATURE_SERVER").is_some())
         .build_transport(env::var_os("CARGO_FEATURE_CLIENT").is_some())

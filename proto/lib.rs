@@ -3,6 +3,7 @@
 //! Use the `leasehold-client` crate unless you want to speak the protocol yourself. Feature `client` generates the
 //! client stubs, feature `server` the server traits.
 
+pub mod codec;
 mod reason;
 
 pub use reason::{Reason, Retry};

@@ -1,5 +1,6 @@
 //! Answers on their way to a client, and the metrics and traces of its session (`notes`, [`traces`]).
 
+pub mod channel;
 mod notes;
 pub mod traces;
 
@@ -8,9 +9,8 @@ use std::{collections::VecDeque, time::Duration};
 use leasehold_core::{session::confirmation::DeadlineConfirmation, time::Moment};
 use leasehold_store::clock;
 use prost::Message;
-use tokio::sync::mpsc;
 
-use self::traces::Following;
+use self::{channel::Sender, traces::Following};
 use crate::{
     convert::session::Answer,
     listener::ConnectionHandle,
@@ -37,7 +37,8 @@ pub struct Reading {
 /// are taken: what is, is not counted.
 #[derive(Debug)]
 pub struct Outbox {
-    answers: mpsc::Sender<Answer>,
+    /// `None` once the stream was ended.
+    answers: Option<Sender>,
     /// Answers that had no room in `answers`, each with its bytes.
     backlog: VecDeque<(Answer, usize)>,
     /// Bytes of all that.
@@ -62,13 +63,13 @@ pub struct Outbox {
 impl Outbox {
     /// A queue in front of `answers`, which tonic sends from.
     pub fn new(
-        answers: mpsc::Sender<Answer>,
+        answers: Sender,
         reading: Reading,
         connection: ConnectionHandle,
         metrics: Metrics,
     ) -> Self {
         Self {
-            answers,
+            answers: Some(answers),
             backlog: VecDeque::new(),
             bytes: 0,
             unread: metrics.unread_answers.track_none(),
@@ -101,8 +102,7 @@ impl Outbox {
         self.backlog.clear();
         self.bytes = 0;
         self.unread.set(0);
-        // Nobody is at its other end.
-        self.answers = mpsc::channel(1).0;
+        self.answers = None;
     }
 
     /// Returns whether answers wait that [`drain`](Self::drain) would move on.
@@ -140,11 +140,7 @@ impl Outbox {
 
     /// Returns the number of answers that were handed over and are not taken.
     fn untaken(&self) -> u64 {
-        // A stream that is gone has another half that tells why.
-        if self.answers.is_closed() {
-            return 0;
-        }
-        let untaken = self.answers.max_capacity() - self.answers.capacity();
+        let untaken = self.answers.as_ref().map_or(0, Sender::untaken);
         u64::try_from(untaken).unwrap_or(u64::MAX).min(self.handed)
     }
 
@@ -155,22 +151,23 @@ impl Outbox {
 
     /// Moves the backlog on as soon as there is room. May be dropped at any point.
     pub async fn drain(&mut self) {
-        let is_gone = self.answers.reserve().await.is_err();
-        if is_gone {
+        if let Some(answers) = &self.answers
+            && answers.has_room().await
+        {
+            // As many as there is room for, where there was none before one was taken.
+            while let Some((answer, bytes)) = self.backlog.pop_front() {
+                if let Some(answer) = answers.offer(answer) {
+                    self.backlog.push_front((answer, bytes));
+                    break;
+                }
+                self.bytes -= bytes;
+                self.handed += 1;
+            }
+            self.moved(clock::now());
+        } else {
             // The stream's other half tells why.
             self.backlog.clear();
             self.bytes = 0;
-        } else {
-            // As many as there is room for, where there was none before one was taken.
-            while let Ok(permit) = self.answers.try_reserve() {
-                let Some((answer, bytes)) = self.backlog.pop_front() else {
-                    break;
-                };
-                self.bytes -= bytes;
-                self.handed += 1;
-                permit.send(answer);
-            }
-            self.moved(clock::now());
         }
         self.unread.set(self.backlog.len());
     }
@@ -194,18 +191,17 @@ impl Outbox {
         if !self.is_unread() {
             self.moved(clock::now());
         }
-        let answer = if self.backlog.is_empty() {
-            match self.answers.try_send(answer) {
-                Ok(()) => {
-                    self.handed += 1;
-                    return;
-                }
-                // A stream that is gone has another half that tells why.
-                Err(mpsc::error::TrySendError::Closed(_)) => return,
-                Err(mpsc::error::TrySendError::Full(answer)) => answer,
-            }
-        } else {
-            answer
+        // A stream that is gone has another half that tells why.
+        let Some(answers) = &self.answers else {
+            return;
+        };
+        let left = match self.backlog.is_empty() {
+            true => answers.offer(answer),
+            false => Some(answer),
+        };
+        let Some(answer) = left else {
+            self.handed += 1;
+            return;
         };
         let bytes = answer.as_ref().map_or(0, Message::encoded_len);
         self.bytes += bytes;
@@ -237,10 +233,14 @@ impl Outbox {
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
 
+    use futures_util::StreamExt;
     use leasehold_proto::v1::{SessionClosed, SessionResponse, session_response::Response};
     use tokio::net::TcpStream;
 
-    use super::*;
+    use super::{
+        channel::{Receiver, channel},
+        *,
+    };
     use crate::listener::{Connection, Ending, tests::connection};
 
     const PATIENCE: Duration = Duration::from_secs(5);
@@ -251,15 +251,10 @@ mod tests {
     };
 
     /// An outbox on a connection of its own, whose two ends come last, and its metrics.
-    async fn outbox() -> (
-        Outbox,
-        mpsc::Receiver<Answer>,
-        Metrics,
-        (Connection, TcpStream),
-    ) {
+    async fn outbox() -> (Outbox, Receiver, Metrics, (Connection, TcpStream)) {
         let (connection, peer) = connection().await;
         let metrics = Metrics::default();
-        let (sender, answers) = mpsc::channel(QUEUE);
+        let (sender, answers) = channel(QUEUE);
         let handle = connection.handle().clone();
         let outbox = Outbox::new(sender, READING, handle, metrics.clone());
         (outbox, answers, metrics, (connection, peer))
@@ -282,7 +277,7 @@ mod tests {
         assert!(outbox.has_backlog());
         let reader = tokio::spawn(async move {
             let mut ids = Vec::new();
-            while let Some(answer) = answers.recv().await {
+            while let Some(answer) = answers.next().await {
                 ids.push(answer.unwrap().request_id);
             }
             ids
@@ -303,7 +298,7 @@ mod tests {
         outbox.check(began);
         assert!(!outbox.is_cut(), "the second look is still to come");
         // It reads one just in time.
-        answers.recv().await.unwrap().unwrap();
+        answers.next().await.unwrap().unwrap();
         outbox.drain().await;
         outbox.check(clock::now());
         let again = outbox.check_at().unwrap();
@@ -326,7 +321,7 @@ mod tests {
         let first = outbox.check_at().unwrap();
         // It takes one, late as it is, and others come meanwhile.
         outbox.check(first);
-        answers.recv().await.unwrap().unwrap();
+        answers.next().await.unwrap().unwrap();
         say(&mut outbox, 4..=5);
         outbox.check(first.after(Duration::from_secs(1)));
         let second = outbox.check_at().unwrap();
@@ -344,7 +339,7 @@ mod tests {
         say(&mut outbox, 1..=20);
         let long_after = outbox.check_at().unwrap().after(10 * PATIENCE);
         for _ in 1..=20 {
-            answers.recv().await.unwrap().unwrap();
+            answers.next().await.unwrap().unwrap();
             if outbox.has_backlog() {
                 outbox.drain().await;
             }

@@ -14,10 +14,9 @@ use leasehold_core::{
 };
 use leasehold_proto::v1::{
     self, AcquireRequest, AcquireResponse, ReleaseRequest, ReleaseResponse, RenewRequest,
-    RenewResponse, SessionRequest, SessionResponse, lock_service_server::LockService,
+    RenewResponse, SessionRequest, lock_service_server::LockService,
 };
 use leasehold_store::clock;
-use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::{call, names, request_key, streams::Streams};
@@ -27,6 +26,7 @@ use crate::{
     audit::Holder,
     convert::{self, stream::Kind},
     listener::ConnectionHandle,
+    outbox::channel::Receiver,
     status::{Reason, Refusal},
     telemetry::Followed,
 };
@@ -40,7 +40,7 @@ pub struct Locks {
 
 #[tonic::async_trait]
 impl LockService for Locks {
-    type SessionStream = ReceiverStream<Result<SessionResponse, Status>>;
+    type SessionStream = Receiver;
 
     async fn session(
         &self,

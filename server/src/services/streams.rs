@@ -11,8 +11,7 @@ use std::{
 use futures_util::{Stream, TryStreamExt};
 use leasehold_core::{id::SessionId, lease::Lease};
 use leasehold_store::clock;
-use tokio::{sync::mpsc, time::Instant};
-use tokio_stream::wrappers::ReceiverStream;
+use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 use tonic::{Code, Extensions, Status};
 use uuid::Uuid;
@@ -21,11 +20,15 @@ use super::opening::{Opener, Opening};
 use crate::{
     access::{Access, Caller, Rights},
     config::Config,
-    convert::{request::Requests, session::Answer, stream::Kind},
+    convert::{request::Requests, stream::Kind},
     coordinator::Coordinator,
     limits::Account,
     listener::ConnectionHandle,
-    outbox::{Outbox, Reading, traces::Following},
+    outbox::{
+        Outbox, Reading,
+        channel::{Receiver, Sender, channel},
+        traces::Following,
+    },
     session::{driver, opened::Opened, signals::Shutdown},
     sessions::{SessionInfo, Sessions},
     status::{Reason, Refusal},
@@ -67,7 +70,7 @@ impl Streams {
         extensions: &Extensions,
         requests: Requests,
         kind: Kind,
-    ) -> Result<ReceiverStream<Answer>, Status> {
+    ) -> Result<Receiver, Status> {
         let Some(connection) = extensions.get::<ConnectionHandle>().cloned() else {
             return Err(Status::internal(
                 "the connection of this stream is not known",
@@ -88,18 +91,18 @@ impl Streams {
         };
         let caller = CallerContext::of_stream(extensions);
         let following = Following::new(self.traces.clone(), caller);
-        let (answers, receiver) = mpsc::channel(self.config.outbound_queue);
+        let (sender, answers) = channel(self.config.outbound_queue);
         // The stream's headers are sent at once.
-        let run = self.clone().run(requests, peer, answers, following, kind);
+        let run = self.clone().run(requests, peer, sender, following, kind);
         self.tasks.spawn(run);
-        Ok(ReceiverStream::new(receiver))
+        Ok(answers)
     }
 
     async fn run(
         self,
         mut requests: Requests,
         mut peer: Peer,
-        answers: mpsc::Sender<Answer>,
+        answers: Sender,
         following: Following,
         kind: Kind,
     ) {
@@ -126,7 +129,7 @@ impl Streams {
             Ok(opened) => opened,
             Err(status) => {
                 // There is room for the first answer, unless the stream is gone.
-                let _ = answers.try_send(Err(status));
+                let _ = answers.offer(Err(status));
                 return;
             }
         };
@@ -137,15 +140,10 @@ impl Streams {
         let connection = peer.connection;
         let metrics = self.coordinator.metrics().clone();
         let outbox = Outbox::new(answers, reading, connection.clone(), metrics).followed(following);
-        driver::serve(
-            self.coordinator,
-            opened,
-            connection,
-            outbox,
-            requests,
-            self.shutdown,
-        )
-        .await;
+        match driver::open(self.coordinator, opened, connection, outbox, &self.shutdown) {
+            Ok(driver) => driver.serve(requests, self.shutdown).await,
+            Err(mut outbox) => outbox.flush().await,
+        }
     }
 
     /// Returns a request that opens a stream; `None` if the stream ends before.

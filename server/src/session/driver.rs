@@ -20,7 +20,7 @@ use tonic::Status;
 use super::{
     carry::Carrier,
     opened::Opened,
-    signals::{Shutdown, Signal, signals},
+    signals::{Shutdown, Signal, Signals, signals},
 };
 use crate::{
     access::rules::Permission,
@@ -41,30 +41,34 @@ use crate::{
 const MESSAGE: u32 = 60;
 /// After so many events in a row a session lets others have their turn.
 const EVENTS_IN_A_ROW: usize = 32;
+/// Number of events for which an idle session keeps memory.
+const EVENTS_KEPT: usize = 4;
 
-/// A session and what it is served with.
-struct Driver {
+/// A session and what it is served with. It is on the heap, and made before the future that serves it: that future, in which each
+/// value that is passed on has a place of its own, would take three times as much.
+pub struct Driver {
     kind: Kind,
     session: Session,
     carrier: Carrier,
     connection: ConnectionHandle,
+    signals: Signals,
     drain_timeout: Duration,
+    is_resuming: bool,
 }
 
-/// Serves a session until it ends.
-pub async fn serve(
+/// Opens a session, which [`Driver::serve`] serves. If it may not resume what it asks to, returns the outbox, with the refusal.
+pub fn open(
     coordinator: Coordinator,
     mut opened: Opened,
     connection: ConnectionHandle,
     mut outbox: Outbox,
-    mut requests: Requests,
-    shutdown: Shutdown,
-) {
+    shutdown: &Shutdown,
+) -> Result<Box<Driver>, Box<Outbox>> {
     let status = coordinator.store().status();
-    let mut signals = signals(&shutdown, &connection, status, opened.rights.clone());
+    let signals = signals(shutdown, &connection, status, opened.rights.clone());
     let kind = opened.kind;
     let resume = std::mem::take(&mut opened.resume);
-    let mut is_resuming = !resume.is_empty();
+    let is_resuming = !resume.is_empty();
     outbox.following.of(opened.id);
     let (request, lease) = (opened.request_id, opened.lease.clone());
     let config = Config {
@@ -80,89 +84,96 @@ pub async fn serve(
     let mut carrier = Carrier::new(coordinator, opened, outbox);
     if let Err(refusal) = carrier.claim(&resume) {
         carrier.outbox.send(Err(refusal.into()));
-        return carrier.outbox.flush().await;
+        return Err(Box::new(carrier.outbox));
     }
-    let mut driver = Driver {
+    Ok(Box::new(Driver {
         kind,
         session: with_context(|context| Session::open(config, lease, request, resume, context)),
         carrier,
         connection,
+        signals,
         drain_timeout: shutdown.drain_timeout,
-    };
-    let is_up = driver.is_store_up();
-    driver.handle(Input::StoreUp(is_up));
-    let inbox = Arc::clone(driver.carrier.executor.inbox());
-    let mut alarm = Alarm::new(clock::now());
-    let mut owed = 0;
-    let mut events = Vec::new();
-    loop {
-        // A client that sends without end lets others have their turn.
-        while owed > 0 {
-            consume_budget().await;
-            owed -= 1;
-        }
-        let now = clock::now();
-        // Before anything else, so that no flood of messages holds it up.
-        if driver.carrier.outbox.check_at().is_some_and(|at| at <= now) {
-            driver.carrier.outbox.check(now);
-        }
-        if driver.session.next_timeout().is_some_and(|at| at <= now) {
-            with_context(|context| driver.session.handle_timeout(context));
-        }
-        driver.carry_out();
-        if is_resuming && driver.session.phase() == Phase::Open {
-            is_resuming = false;
-            // How each lock is held is known only now, and what may be done with a name depends on that.
-            driver.revise();
-        }
-        if driver.session.phase() == Phase::Ended {
-            return driver.carrier.end_stream().await;
-        }
-        driver.carrier.end_stream().await;
-        if driver.carrier.outbox.is_cut() && driver.session.phase() == Phase::Open {
-            driver.on_stream_ended(StreamEnd::Cut);
-            continue;
-        }
-        let due = [
-            driver.session.next_timeout(),
-            driver.carrier.outbox.check_at(),
-        ];
-        alarm.set(due.into_iter().flatten().min(), now);
-        let phase = driver.session.phase();
-        tokio::select! {
-            biased;
-            Some(signal) = signals.next(), if matches!(phase, Phase::Open | Phase::Detached) => {
-                if matches!(signal, Signal::Suspended) {
-                    alarm.ring_soon();
-                }
-                driver.on_signal(signal, &mut requests);
-            }
-            () = shutdown.stopping.cancelled(), if matches!(phase, Phase::Resuming | Phase::Lingering) => {
-                driver.stop();
-            }
-            () = driver.carrier.outbox.drain(), if driver.carrier.outbox.has_backlog() => {}
-            () = inbox.arrived() => {
-                inbox.take(&mut events);
-                for (number, event) in (1..).zip(events.drain(..)) {
-                    driver.on_event(event);
-                    if number % EVENTS_IN_A_ROW == 0 {
-                        driver.carry_out();
-                        yield_now().await;
-                    }
-                }
-                // Memory that a burst needed is freed.
-                events.shrink_to(EVENTS_IN_A_ROW);
-            }
-            request = requests.try_next(), if driver.hears() => {
-                owed = MESSAGE;
-                driver.on_message(request);
-            }
-            () = alarm.rings() => {}
-        }
-    }
+        is_resuming,
+    }))
 }
 
 impl Driver {
+    /// Serves the session until it ends.
+    pub async fn serve(mut self: Box<Self>, mut requests: Requests, shutdown: Shutdown) {
+        let driver = &mut *self;
+        let is_up = driver.is_store_up();
+        driver.handle(Input::StoreUp(is_up));
+        let inbox = Arc::clone(driver.carrier.executor.inbox());
+        let mut alarm = Alarm::new(clock::now());
+        let mut owed = 0;
+        let mut events = Vec::new();
+        loop {
+            // A client that sends without end lets others have their turn.
+            while owed > 0 {
+                consume_budget().await;
+                owed -= 1;
+            }
+            let now = clock::now();
+            // Before anything else, so that no flood of messages holds it up.
+            if driver.carrier.outbox.check_at().is_some_and(|at| at <= now) {
+                driver.carrier.outbox.check(now);
+            }
+            if driver.session.next_timeout().is_some_and(|at| at <= now) {
+                with_context(|context| driver.session.handle_timeout(context));
+            }
+            driver.carry_out();
+            if driver.is_resuming && driver.session.phase() == Phase::Open {
+                driver.is_resuming = false;
+                // How each lock is held is known only now, and what may be done with a name depends on that.
+                driver.revise();
+            }
+            if driver.session.phase() == Phase::Ended {
+                return driver.carrier.end_stream().await;
+            }
+            driver.carrier.end_stream().await;
+            if driver.carrier.outbox.is_cut() && driver.session.phase() == Phase::Open {
+                driver.on_stream_ended(StreamEnd::Cut);
+                continue;
+            }
+            let due = [
+                driver.session.next_timeout(),
+                driver.carrier.outbox.check_at(),
+            ];
+            alarm.set(due.into_iter().flatten().min(), now);
+            let phase = driver.session.phase();
+            tokio::select! {
+                biased;
+                Some(signal) = driver.signals.next(), if matches!(phase, Phase::Open | Phase::Detached) => {
+                    if matches!(signal, Signal::Suspended) {
+                        alarm.ring_soon();
+                    }
+                    driver.on_signal(signal, &mut requests);
+                }
+                () = shutdown.stopping.cancelled(), if matches!(phase, Phase::Resuming | Phase::Lingering) => {
+                    driver.stop();
+                }
+                () = driver.carrier.outbox.drain(), if driver.carrier.outbox.has_backlog() => {}
+                () = inbox.arrived() => {
+                    inbox.take(&mut events);
+                    for (number, event) in (1..).zip(events.drain(..)) {
+                        driver.on_event(event);
+                        if number % EVENTS_IN_A_ROW == 0 {
+                            driver.carry_out();
+                            yield_now().await;
+                        }
+                    }
+                    // Memory that a burst needed is freed.
+                    events.shrink_to(EVENTS_KEPT);
+                }
+                request = requests.try_next(), if driver.hears() => {
+                    owed = MESSAGE;
+                    driver.on_message(request);
+                }
+                () = alarm.rings() => {}
+            }
+        }
+    }
+
     fn handle(&mut self, input: Input) {
         with_context(|context| self.session.handle(input, context));
     }

@@ -143,7 +143,7 @@ async fn a_session_that_waits_for_a_resume_stops_with_its_coordinator() {
     let mut scene = Scene::with_locks(TTL).await;
     scene.client.requests = None;
     // It has heard of that.
-    let last = timeout(PATIENCE, scene.client.answers.recv()).await;
+    let last = timeout(PATIENCE, scene.client.answers.next()).await;
     assert!(last.unwrap().is_none());
     scene.shutdown.stopping.cancel();
     scene.ended().await;
@@ -233,28 +233,12 @@ async fn an_owner_id_that_is_known_is_not_taken_for_a_resume() {
 }
 
 /// A driver that nobody runs, whose session holds `a`; its client's messages come last.
-async fn holding(site: &Site) -> (Driver, Client, Requests) {
+async fn holding(site: &Site) -> (Box<Driver>, Client, Requests) {
     let coordinator = &site.coordinator;
     let (mut client, connection, outbox, requests) = client(coordinator).await;
     let opened = opened(coordinator, Duration::ZERO, Vec::new());
-    let config = Config {
-        id: opened.id,
-        client_name: opened.client_name.clone(),
-        grace: Duration::ZERO,
-        max_locks: 1,
-        store_timeout: PATIENCE,
-        max_ttl: TTL,
-        tells_tickets: true,
-        needs_replicas: false,
-    };
-    let lease = opened.lease.clone();
-    let mut driver = Driver {
-        kind: Kind::LeaseStream,
-        session: with_context(|context| Session::open(config, lease, 1, Vec::new(), context)),
-        carrier: Carrier::new(coordinator.clone(), opened, outbox),
-        connection,
-        drain_timeout: DRAIN_TIMEOUT,
-    };
+    let driver = open(coordinator.clone(), opened, connection, outbox, &shutdown());
+    let mut driver = driver.unwrap();
     let acquire = SessionAcquire {
         name: "a".to_owned(),
         ..SessionAcquire::default()

@@ -33,10 +33,12 @@ use super::super::*;
 use crate::{
     Liveness,
     access::Access,
-    convert::session::Answer,
     coordinator::tests::site::{Site, acquire},
     listener::{Connection, tests::connection},
-    outbox::Reading,
+    outbox::{
+        Reading,
+        channel::{Receiver, channel},
+    },
     services::names,
     sessions::{SessionInfo, Sessions},
 };
@@ -53,7 +55,7 @@ pub(super) struct Client {
     pub(super) peer: TcpStream,
     /// `None` once it has ended its side of the stream.
     pub(super) requests: Option<mpsc::UnboundedSender<Result<messages::Message, Status>>>,
-    pub(super) answers: mpsc::Receiver<Answer>,
+    pub(super) answers: Receiver,
 }
 
 /// A session that is served, and what surrounds it.
@@ -74,7 +76,7 @@ pub(super) async fn client(
 ) -> (Client, ConnectionHandle, Outbox, Requests) {
     let (connection, peer) = connection().await;
     let (requests, heard) = mpsc::unbounded_channel();
-    let (said, answers) = mpsc::channel(8);
+    let (said, answers) = channel(8);
     let reading = Reading {
         owed: 100,
         patience: TTL,
@@ -90,6 +92,16 @@ pub(super) async fn client(
     };
     let requests = UnboundedReceiverStream::new(heard).boxed();
     (client, handle, outbox, requests)
+}
+
+/// Returns what ends sessions, none of it yet.
+pub(super) fn shutdown() -> Shutdown {
+    Shutdown {
+        draining: CancellationToken::new(),
+        drain_timeout: DRAIN_TIMEOUT,
+        stopping: CancellationToken::new(),
+        suspended: watch::channel(()).1,
+    }
 }
 
 /// Returns a session that is kept for so long when its peer ended the stream, and takes this over.
@@ -171,7 +183,7 @@ impl Client {
     }
 
     pub(super) async fn answer(&mut self) -> Response {
-        let answer = timeout(PATIENCE, self.answers.recv()).await.unwrap();
+        let answer = timeout(PATIENCE, self.answers.next()).await.unwrap();
         answer.unwrap().unwrap().response.unwrap()
     }
 
@@ -184,7 +196,7 @@ impl Client {
 
     /// Returns the reason with which its stream was ended.
     pub(super) async fn failed(&mut self) -> String {
-        let answer = timeout(PATIENCE, self.answers.recv()).await.unwrap();
+        let answer = timeout(PATIENCE, self.answers.next()).await.unwrap();
         let status = answer.unwrap().unwrap_err();
         status.get_details_error_info().unwrap().reason
     }
@@ -209,20 +221,15 @@ impl Scene {
         let coordinator = site.coordinator.clone();
         let opened = opened(&coordinator, grace, resume);
         let (client, handle, outbox, requests) = client(&coordinator).await;
-        let shutdown = Shutdown {
-            draining: CancellationToken::new(),
-            drain_timeout: DRAIN_TIMEOUT,
-            stopping: CancellationToken::new(),
-            suspended: watch::channel(()).1,
+        let shutdown = shutdown();
+        let driver = super::super::open(coordinator, opened, handle, outbox, &shutdown);
+        let shut = shutdown.clone();
+        let session = async move {
+            match driver {
+                Ok(driver) => driver.serve(requests, shut).await,
+                Err(mut outbox) => outbox.flush().await,
+            }
         };
-        let session = serve(
-            coordinator,
-            opened,
-            handle,
-            outbox,
-            requests,
-            shutdown.clone(),
-        );
         Self {
             site,
             client,
