@@ -6,7 +6,7 @@ use std::{
     fmt,
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll, Waker, ready},
+    task::{Context, Poll, ready},
 };
 
 use futures_util::{Stream, task::AtomicWaker};
@@ -24,6 +24,7 @@ pub fn channel(room: usize) -> (Sender, Receiver) {
         room,
         state: Mutex::default(),
         room_waker: AtomicWaker::new(),
+        answer_waker: AtomicWaker::new(),
     });
     let sender = Sender(Arc::clone(&shared));
     (sender, Receiver(shared))
@@ -32,15 +33,15 @@ pub fn channel(room: usize) -> (Sender, Receiver) {
 struct Shared {
     room: usize,
     state: Mutex<State>,
-    /// Of the sender, which waits for room or the end.
+    /// Of the sender, which waits for room or the end. Each is registered while the state is locked, so that no change is missed.
     room_waker: AtomicWaker,
+    /// Of the receiver, which waits for an answer or the end.
+    answer_waker: AtomicWaker,
 }
 
 #[derive(Default)]
 struct State {
     answers: VecDeque<Answer>,
-    /// Of the receiver, which waits for an answer or the end.
-    answer_waker: Option<Waker>,
     /// Nothing more is offered.
     is_over: bool,
     /// Nothing more is taken.
@@ -62,9 +63,8 @@ impl Sender {
             return Some(answer);
         }
         state.answers.push_back(answer);
-        let waker = state.answer_waker.take();
         drop(state);
-        waker.into_iter().for_each(Waker::wake);
+        self.0.answer_waker.wake();
         None
     }
 
@@ -77,10 +77,9 @@ impl Sender {
     pub async fn has_room(&self) -> bool {
         std::future::poll_fn(|context| {
             let coop = ready!(coop::poll_proceed(context));
-            // Before looking, so that what is taken in between is not missed.
-            self.0.room_waker.register(context.waker());
             let state = self.0.state.lock();
             if !state.is_gone && state.answers.len() >= self.0.room {
+                self.0.room_waker.register(context.waker());
                 return Poll::Pending;
             }
             coop.made_progress();
@@ -92,11 +91,8 @@ impl Sender {
 
 impl Drop for Sender {
     fn drop(&mut self) {
-        let mut state = self.0.state.lock();
-        state.is_over = true;
-        let waker = state.answer_waker.take();
-        drop(state);
-        waker.into_iter().for_each(Waker::wake);
+        self.0.state.lock().is_over = true;
+        self.0.answer_waker.wake();
     }
 }
 
@@ -122,10 +118,7 @@ impl Stream for Receiver {
             if state.is_over {
                 return Poll::Ready(None);
             }
-            match &mut state.answer_waker {
-                Some(waker) => waker.clone_from(context.waker()),
-                none => *none = Some(context.waker().clone()),
-            }
+            shared.answer_waker.register(context.waker());
             return Poll::Pending;
         };
         let was_full = state.answers.len() + 1 == shared.room;

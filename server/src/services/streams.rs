@@ -140,10 +140,15 @@ impl Streams {
         let connection = peer.connection;
         let metrics = self.coordinator.metrics().clone();
         let outbox = Outbox::new(answers, reading, connection.clone(), metrics).followed(following);
-        match driver::open(self.coordinator, opened, connection, outbox, &self.shutdown) {
-            Ok(driver) => driver.serve(requests, self.shutdown).await,
-            Err(mut outbox) => outbox.flush().await,
-        }
+        driver::serve(
+            self.coordinator,
+            opened,
+            connection,
+            outbox,
+            requests,
+            self.shutdown,
+        )
+        .await;
     }
 
     /// Returns a request that opens a stream; `None` if the stream ends before.

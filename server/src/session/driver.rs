@@ -46,18 +46,35 @@ const EVENTS_KEPT: usize = 4;
 
 /// A session and what it is served with. It is on the heap, and made before the future that serves it: that future, in which each
 /// value that is passed on has a place of its own, would take three times as much.
-pub struct Driver {
+struct Driver {
     kind: Kind,
     session: Session,
     carrier: Carrier,
     connection: ConnectionHandle,
     signals: Signals,
     drain_timeout: Duration,
-    is_resuming: bool,
 }
 
-/// Opens a session, which [`Driver::serve`] serves. If it may not resume what it asks to, returns the outbox, with the refusal.
-pub fn open(
+/// Opens a session at once, and returns what serves it until it ends.
+pub fn serve(
+    coordinator: Coordinator,
+    opened: Opened,
+    connection: ConnectionHandle,
+    outbox: Outbox,
+    requests: Requests,
+    shutdown: Shutdown,
+) -> impl Future<Output = ()> {
+    let driver = open(coordinator, opened, connection, outbox, &shutdown);
+    async move {
+        match driver {
+            Ok(driver) => driver.serve(requests, shutdown).await,
+            Err(mut outbox) => outbox.flush().await,
+        }
+    }
+}
+
+/// Opens a session. If it may not resume what it asks to, returns the outbox, with the refusal.
+fn open(
     coordinator: Coordinator,
     mut opened: Opened,
     connection: ConnectionHandle,
@@ -68,7 +85,6 @@ pub fn open(
     let signals = signals(shutdown, &connection, status, opened.rights.clone());
     let kind = opened.kind;
     let resume = std::mem::take(&mut opened.resume);
-    let is_resuming = !resume.is_empty();
     outbox.following.of(opened.id);
     let (request, lease) = (opened.request_id, opened.lease.clone());
     let config = Config {
@@ -93,14 +109,13 @@ pub fn open(
         connection,
         signals,
         drain_timeout: shutdown.drain_timeout,
-        is_resuming,
     }))
 }
 
 impl Driver {
-    /// Serves the session until it ends.
-    pub async fn serve(mut self: Box<Self>, mut requests: Requests, shutdown: Shutdown) {
+    async fn serve(mut self: Box<Self>, mut requests: Requests, shutdown: Shutdown) {
         let driver = &mut *self;
+        let mut is_resuming = driver.session.phase() == Phase::Resuming;
         let is_up = driver.is_store_up();
         driver.handle(Input::StoreUp(is_up));
         let inbox = Arc::clone(driver.carrier.executor.inbox());
@@ -122,8 +137,8 @@ impl Driver {
                 with_context(|context| driver.session.handle_timeout(context));
             }
             driver.carry_out();
-            if driver.is_resuming && driver.session.phase() == Phase::Open {
-                driver.is_resuming = false;
+            if is_resuming && driver.session.phase() == Phase::Open {
+                is_resuming = false;
                 // How each lock is held is known only now, and what may be done with a name depends on that.
                 driver.revise();
             }

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::http::frames;
 
 const PAGE: &str = include_str!("../../../docs/calls.md");
-/// How long a stream is watched, in seconds: longer than the page has a reader wait, because a busy machine may need some to answer.
+/// Seconds for which a stream is watched: longer than the page has a reader wait, because a busy machine may need some to answer.
 const WATCHED: u8 = 5;
 /// Fields that differ from call to call, and those of lists that other calls change. `used` counts connections and files: the call before
 /// may still have its own. For `led`, see [`is_settled`].

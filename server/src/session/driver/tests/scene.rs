@@ -222,14 +222,14 @@ impl Scene {
         let opened = opened(&coordinator, grace, resume);
         let (client, handle, outbox, requests) = client(&coordinator).await;
         let shutdown = shutdown();
-        let driver = super::super::open(coordinator, opened, handle, outbox, &shutdown);
-        let shut = shutdown.clone();
-        let session = async move {
-            match driver {
-                Ok(driver) => driver.serve(requests, shut).await,
-                Err(mut outbox) => outbox.flush().await,
-            }
-        };
+        let session = serve(
+            coordinator,
+            opened,
+            handle,
+            outbox,
+            requests,
+            shutdown.clone(),
+        );
         Self {
             site,
             client,
