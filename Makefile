@@ -16,12 +16,12 @@ run: ## Build and serve on 127.0.0.1:7420; STORE=redis://127.0.0.1:6379 keeps th
 	$(CARGO) run --locked --release -p leasehold-server -- --store $(STORE) $(ARGS)
 
 setup: ## Install what the tests need (redis-server, curl, jq, PHP, a JDK, Maven), or say what to install
-	@tests/setup
+	@tests/tools/setup
 
 tools: setup $(BUF) ## Install what all checks need, or say what to install
-	@tests/tools
+	@tests/tools/clients
 	@ops/setup
-	@tests/deny setup
+	@tests/tools/deny setup
 
 build: ## Build every program and every test
 	$(CARGO) build --locked --workspace --bins --tests --examples
@@ -74,7 +74,7 @@ json:
 
 # Where there is no Go, it says that it is skipped.
 suite-go:
-	@tests/go test
+	@tests/tools/go test
 
 # The same for Python.
 suite-python:
@@ -85,7 +85,7 @@ suite-node:
 
 # The code blocks of docs/.
 suite-book:
-	@flock $(TARGET_DIR)/python.lock tests/tools python grpcurl
+	@flock $(TARGET_DIR)/python.lock tests/tools/clients python grpcurl
 	@$(TARGET_DIR)/python/bin/python docs/book/check
 
 # Not beside the suite clients, which builds in the same folder.
@@ -147,7 +147,7 @@ torture-%:
 fuzz: ## Feed every reader and machine with what coverage finds new, SECONDS each; SECONDS=60 SEED=n TARGET=session|resume|wire|config|jwt|redis_reply
 	@tests/fuzz/run SECONDS=$(or $(SECONDS),60) $(if $(SEED),SEED=$(SEED)) $(if $(TARGET),TARGET=$(TARGET))
 
-# As tests/src/binaries.rs builds them.
+# As tests/fixtures/binaries.rs builds them.
 MEASURED_PROGRAMS := --workspace $(addprefix --bin ,leasehold leasehold-server test-echo)
 
 bench: setup ## Measure beside etcd, rslock and what gRPC and Redis allow, and write docs/benchmarks.md and docs/scaling.md (40 minutes, on a quiet machine)
@@ -190,22 +190,22 @@ lint: fmt clippy vet lint-python lint-node doc buf deny ## Check formatting, lin
 # Each crate is published with the licences.
 fmt:
 	@for copy in $(wildcard */LICENSE-* */*/LICENSE-*); do cmp "$$copy" "$${copy##*/}" || exit 1; done
-	@tests/words
-	@tests/circles
-	@tests/go fmt
+	@tests/tools/words
+	@tests/tools/circles
+	@tests/tools/go fmt
 	$(CARGO) fmt --all --check
 
 clippy:
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 
 vet: ## Check the Go client, where Go is installed
-	@tests/go vet
+	@tests/tools/go vet
 
 doc: ## Build the documentation
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps
 
 book: ## Build the book of docs/ in target/book/html, and check its links
-	@flock $(TARGET_DIR)/python.lock tests/tools python mdbook
+	@flock $(TARGET_DIR)/python.lock tests/tools/clients python mdbook
 	@$(TARGET_DIR)/python/bin/python docs/book/build $(TARGET_DIR)/tools/bin/mdbook
 
 $(BUF):
@@ -231,10 +231,10 @@ ops: setup ## Check what operators are given: metrics, alerts, dashboard, runboo
 	@for check in ops/check-*; do "$$check" || exit 1; done
 
 portable: setup ## Run on Linux the code for macOS and other Unixes, with the suites that it concerns
-	@tests/portable suites
+	@tests/tools/portable suites
 
 portable-foreign: ## Check the code for macOS and FreeBSD, where rustup can get their standard libraries
-	@tests/portable foreign
+	@tests/tools/portable foreign
 
 deb: ## Build the Debian packages in target/debian
 	@ops/debian/build
@@ -253,4 +253,4 @@ package: ## Pack the published crates, and build each from its package (as long 
 	$(CARGO) package --locked $(addprefix --package=,$(PUBLISHED))
 
 deny: ## Check licences, sources and bans of the dependencies
-	@tests/deny
+	@tests/tools/deny

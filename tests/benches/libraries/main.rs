@@ -16,7 +16,7 @@ use std::{fmt::Write as _, fs, path::Path, process::ExitCode};
 
 use anyhow::Context;
 use clap::Parser;
-use leasehold_tests::{Coordinator, CoordinatorProcess, RedisServer, binaries, report};
+use leasehold_tests::{Coordinator, CoordinatorProcess, RedisServer, report};
 
 use self::{etcd::Etcd, program::Program};
 
@@ -127,7 +127,6 @@ async fn main() -> anyhow::Result<ExitCode> {
         worker::run(arguments).await?;
         return Ok(ExitCode::SUCCESS);
     }
-    binaries::build_visibly();
     let (rounds, seconds) = if options.quick { (1, 0.5) } else { (5, 3.0) };
     let redis = RedisServer::start();
     let coordinator = Coordinator::process().store(redis.url());

@@ -43,7 +43,6 @@ use crate::{
 #[tokio::main]
 async fn main() -> anyhow::Result<ExitCode> {
     let options = Options::parse();
-    binaries::build_visibly();
     let directory = binaries::target_directory().join("benchmarks");
     let mut results = Results::begin(directory.join(options.directory()), options.quick)?;
     let (_echo, echo) = start_echo().await?;

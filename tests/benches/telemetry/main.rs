@@ -20,7 +20,6 @@ const LOADS: [(&str, &str); 3] = [
 ];
 
 fn main() {
-    binaries::build_visibly();
     let said = |name: &str, default: &str| std::env::var(name).unwrap_or(default.to_owned());
     let number = |name: &str, default: &str| said(name, default).parse().unwrap();
     let (rounds, seconds) = (number("ROUNDS", "60"), number("SECONDS", "1"));

@@ -1,7 +1,7 @@
 //! Fuzz targets of Leasehold: a module for each, whose `run` takes one input of libFuzzer and panics on a fault. `targets/` has
 //! the programs.
 //!
-//! - [`session`], [`resume`]: hostile clients in a world of the simulation, whose modules are those of `tests/tests/simulation`.
+//! - [`session`], [`resume`]: hostile clients in a world of the simulation, whose modules are those of `tests/rules/simulation`.
 //! - [`wire`]: a coordinator that listens, and the conversion of messages.
 //! - [`config`], [`jwt`], [`redis_reply`]: readers of files, tokens and replies.
 
@@ -24,25 +24,25 @@ macro_rules! simulation {
 }
 
 simulation! {
-    campaigns "../../tests/simulation/campaigns.rs";
-    candidates "../../tests/simulation/candidates/mod.rs";
-    carrier "../../tests/simulation/carrier.rs";
-    check "../../tests/simulation/check.rs";
-    client "../../tests/simulation/client/mod.rs";
-    contention "../../tests/simulation/contention.rs";
-    coordinator "../../tests/simulation/coordinator/mod.rs";
+    campaigns "../../rules/simulation/campaigns.rs";
+    candidates "../../rules/simulation/candidates/mod.rs";
+    carrier "../../rules/simulation/carrier.rs";
+    check "../../rules/simulation/check.rs";
+    client "../../rules/simulation/client/mod.rs";
+    contention "../../rules/simulation/contention.rs";
+    coordinator "../../rules/simulation/coordinator/mod.rs";
     #[expect(dead_code, reason = "hostile clients have no floors of what happens")]
-    coverage "../../tests/simulation/coverage.rs";
-    detector "../../tests/simulation/detector.rs";
-    dice "../../tests/simulation/dice.rs";
-    program "../../tests/simulation/program.rs";
-    promises "../../tests/simulation/promises/mod.rs";
-    schedule "../../tests/simulation/schedule.rs";
-    store "../../tests/simulation/store/mod.rs";
+    coverage "../../rules/simulation/coverage.rs";
+    detector "../../rules/simulation/detector.rs";
+    dice "../../rules/simulation/dice.rs";
+    program "../../rules/simulation/program.rs";
+    promises "../../rules/simulation/promises/mod.rs";
+    schedule "../../rules/simulation/schedule.rs";
+    store "../../rules/simulation/store/mod.rs";
     #[expect(dead_code, reason = "hostile clients take what transitions they like")]
-    transitions "../../tests/simulation/transitions/mod.rs";
-    watching "../../tests/simulation/watching/mod.rs";
-    weather "../../tests/simulation/weather/mod.rs";
+    transitions "../../rules/simulation/transitions/mod.rs";
+    watching "../../rules/simulation/watching/mod.rs";
+    weather "../../rules/simulation/weather/mod.rs";
     #[expect(dead_code, reason = "the target lives through worlds in its own way")]
-    world "../../tests/simulation/world.rs";
+    world "../../rules/simulation/world.rs";
 }

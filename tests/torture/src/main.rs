@@ -140,11 +140,6 @@ fn main() -> anyhow::Result<ExitCode> {
         println!("torture: {run}, history in {}", directory.display());
     }
     // Before the time is measured.
-    if arguments.brief {
-        binaries::path("leasehold-server");
-    } else {
-        binaries::build_visibly();
-    }
     let record = Arc::new(Record::create(&directory));
     let minutes = arguments.minutes;
     let fields = json!({"seed": seed, "store": topology.name(), "minutes": minutes, "tls": tls});

@@ -1,0 +1,72 @@
+//! Public conformance suite of Connect, gRPC-Web and gRPC, against its service behind the coordinator's listener and layers
+//! (`tests/clients/connect`).
+//!
+//! The cases that fail are listed in `tests/clients/connect/known-failing.txt`, each with its reason. One that passes, or another that fails,
+//! fails this test.
+
+#![expect(
+    clippy::expect_used,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, and this one prints the numbers of the suite"
+)]
+
+use std::{
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use leasehold_tests::binaries;
+
+/// Most cases that may be known to fail: one in so many.
+const KNOWN: usize = 100;
+
+#[test]
+fn the_public_suite_passes() {
+    let has_go = Command::new("go").arg("version").output();
+    if has_go.is_err() {
+        println!(
+            "skipped: connect_conformance, because Go, which its runner needs, is not installed"
+        );
+        return;
+    }
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let target = binaries::target_directory();
+    let made = Command::new(tests.join("tools/clients"))
+        .arg("connectconformance")
+        .env("CARGO_TARGET_DIR", &target)
+        .status()
+        .expect("tests/tools/clients can be run");
+    assert!(
+        made.success(),
+        "tests/tools/clients connectconformance: {made}"
+    );
+
+    let suite = tests.join("clients/connect");
+    let known = suite.join("known-failing.txt");
+    let output = Command::new(target.join("tools/connectconformance"))
+        .args(["--mode", "server", "--conf"])
+        .arg(suite.join("suite.yaml"))
+        .arg("--known-failing")
+        .arg(format!("@{}", known.display()))
+        .arg("--")
+        .arg(binaries::path("connect-conformance"))
+        .stderr(Stdio::inherit())
+        .output()
+        .expect("the runner can be run");
+    let shown = String::from_utf8_lossy(&output.stdout);
+    println!("{shown}");
+    assert!(output.status.success(), "the runner: {}", output.status);
+
+    let number = |before: &str, after: &str| -> usize {
+        let (_, rest) = shown.split_once(before).unwrap_or_default();
+        let (number, _) = rest.split_once(after).unwrap_or_default();
+        number.parse().unwrap_or_default()
+    };
+    let total = number("Total cases: ", "\n");
+    let expected = number("(Another ", " failed as expected");
+    assert!(total > 0, "the runner ran no cases");
+    assert!(
+        expected * KNOWN < total,
+        "{expected} of {total} cases are known to fail"
+    );
+}

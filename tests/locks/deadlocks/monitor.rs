@@ -1,0 +1,69 @@
+//! Monitor of the commands that coordinators send to Redis.
+
+use futures_util::StreamExt;
+use leasehold_tests::{RedisServer, raw::PROMPT};
+use tokio::task::JoinHandle;
+
+use crate::deadlocks::site::within;
+
+/// A name of which publications are counted.
+pub(crate) const PUBLISHED: &str = "something/other";
+/// The last thing that is asked.
+const END: &str = "the monitor has seen enough";
+
+/// Reads along with everything that a Redis server is asked.
+pub(crate) struct Monitor {
+    reading: JoinHandle<Asked>,
+    redis: redis::aio::MultiplexedConnection,
+}
+
+/// Counts of commands.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Asked {
+    /// Commands of coordinators, each of which carries out many operations at a time.
+    pub(crate) calls: u64,
+    /// Commands, including those inside scripts, about the publications of blocked actors.
+    pub(crate) of_blocked: u64,
+    /// Commands that publish a wait for [`PUBLISHED`].
+    pub(crate) published: u64,
+}
+
+impl Monitor {
+    /// Starts to read.
+    pub(crate) async fn start(server: &RedisServer) -> Self {
+        let monitor = server.client().get_async_monitor().await;
+        let mut lines = monitor
+            .expect("Redis can be monitored")
+            .into_on_message::<String>();
+        let reading = tokio::spawn(async move {
+            let mut asked = Asked::default();
+            loop {
+                let line = lines.next().await.expect("Redis goes on");
+                if line.contains(END) {
+                    return asked;
+                }
+                asked.calls += u64::from(line.contains("\"EVALSHA\""));
+                asked.published += u64::from(
+                    line.contains("\"EVALSHA\" ")
+                        && line.contains("\"lh:blocked-waits:")
+                        && line.contains(PUBLISHED),
+                );
+                asked.of_blocked += u64::from(line.contains("\"lh:blocked-waits:"));
+            }
+        });
+        Self {
+            reading,
+            redis: server.async_connection().await,
+        }
+    }
+
+    /// Returns the counts since the start.
+    pub(crate) async fn finish(mut self) -> Asked {
+        let mut end = redis::cmd("ECHO");
+        let said: String = end.arg(END).query_async(&mut self.redis).await.unwrap();
+        assert_eq!(said, END);
+        within("the monitor to see the end", PROMPT, self.reading)
+            .await
+            .unwrap()
+    }
+}

@@ -1,0 +1,272 @@
+//! Lock-delays, in every mode: after an unclean end the lock stays closed to all, including clients that lock without a
+//! coordinator; after a release it does not.
+
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use leasehold_proto::v1::{LockMode, SessionAcquire};
+use leasehold_tests::{
+    Worker,
+    raw::{PROMPT, closing_for, exclusive, parse, semaphore, shared},
+    wait,
+};
+
+use crate::family::{
+    site::{LATE, Site, everywhere, on_redis, set_nx},
+    want::Want,
+};
+
+const DELAY: Duration = Duration::from_millis(1_500);
+/// Of sessions that end by silence, or with their coordinator.
+const SHORT: Duration = Duration::from_secs(2);
+
+/// One name in each mode, and another that only strangers try.
+struct Case {
+    held: Want,
+    /// A request that does not fit until the delay is over.
+    blocked: SessionAcquire,
+    /// A request that fits beside the hold that ended, if there is one.
+    fits: Option<SessionAcquire>,
+    permits: u32,
+}
+
+fn cases(prefix: &str) -> Vec<Case> {
+    let name = |name: &str| format!("{prefix}/{name}");
+    let (alone, read, permits, one) = (
+        name("exclusive"),
+        name("shared"),
+        name("semaphore"),
+        name("one"),
+    );
+    vec![
+        Case {
+            blocked: shared(&alone),
+            fits: None,
+            permits: 0,
+            held: Want::Exclusive(alone),
+        },
+        Case {
+            blocked: exclusive(&read),
+            fits: Some(shared(&read)),
+            permits: 0,
+            held: Want::Shared(read),
+        },
+        Case {
+            blocked: semaphore(&permits, 2, 3),
+            fits: Some(semaphore(&permits, 1, 3)),
+            permits: 2,
+            held: Want::Permits(permits, 2, 3),
+        },
+        Case {
+            blocked: exclusive(&one),
+            fits: None,
+            permits: 0,
+            held: Want::All(vec![name("other"), one]),
+        },
+    ]
+}
+
+impl Case {
+    fn name(&self) -> &str {
+        &self.blocked.name
+    }
+
+    /// Returns the same request for names that only strangers use.
+    fn foreign(&self) -> Want {
+        let other = |name: &str| format!("{name}/foreign");
+        match &self.held {
+            Want::Exclusive(name) => Want::Exclusive(other(name)),
+            Want::Shared(name) => Want::Shared(other(name)),
+            Want::Permits(name, number, limit) => Want::Permits(other(name), *number, *limit),
+            Want::All(names) => Want::All(names.iter().map(|name| other(name)).collect()),
+        }
+    }
+
+    /// Checks the coordinator's view while the name is closed and has no other holder.
+    async fn is_shown(&self, site: &Site, at: usize, most: Duration) {
+        let view = site
+            .seen(at, self.name(), "a time to be closed for", |view| {
+                view.closed_for.is_some()
+            })
+            .await;
+        assert!(parse(view.closed_for) <= most, "{view:?}");
+        assert_eq!(view.holder_count, 0, "{view:?}");
+        assert_eq!(view.permits_taken, self.permits, "{view:?}");
+        let expected = match self.held {
+            Want::Permits(..) => (LockMode::Semaphore, 3),
+            _ => (LockMode::Unspecified, 0),
+        };
+        assert_eq!((view.mode(), view.limit), expected, "{view:?}");
+    }
+
+    /// Checks that the name is closed from `since` on for no less than the delay, and until `latest` at most.
+    async fn is_closed(&self, site: &Site, at: usize, since: Instant, latest: Duration) {
+        let ours = async {
+            assert!(
+                !site.is_free_for(at, self.blocked.clone()).await,
+                "{}",
+                self.name()
+            );
+            if let Some(fits) = &self.fits {
+                assert!(site.is_free_for(at, fits.clone()).await, "{}", self.name());
+            }
+            let mut session = site.session(at).await;
+            let id = session.ask_for(self.blocked.clone()).await;
+            session.granted_all(id, PROMPT * 2).await;
+            let took = since.elapsed();
+            session.close().await;
+            took
+        };
+        let theirs = async {
+            let mut taken = since;
+            for name in self.foreign().names() {
+                let redis = site.plain().await;
+                wait::until("a stranger to have it", PROMPT * 2, || {
+                    let mut redis = redis.clone();
+                    async move {
+                        if set_nx(&mut redis, name).await {
+                            Ok(())
+                        } else {
+                            Err("it has a key")
+                        }
+                    }
+                })
+                .await;
+                taken = taken.max(Instant::now());
+                assert!(since.elapsed() >= DELAY, "{name}: {:?}", since.elapsed());
+            }
+            taken - since
+        };
+        let (ours, theirs) = tokio::join!(ours, theirs);
+        for took in [ours, theirs] {
+            assert!(took >= DELAY, "{}: {took:?}", self.name());
+            assert!(took <= latest, "{}: {took:?}", self.name());
+        }
+        // So that the end finds nothing but ours.
+        let mut redis = site.plain().await;
+        for name in self.foreign().names() {
+            assert!(crate::family::site::delete(&mut redis, name).await);
+        }
+    }
+}
+
+/// The client's process is killed: its coordinator sees it at once.
+#[tokio::test(flavor = "multi_thread")]
+async fn locks_of_a_killed_client_stay_closed() {
+    on_redis(async |site| {
+        join_all(cases("killed").iter().map(|case| async {
+            let mut worker = Worker::start(&site.endpoint(0), SHORT * 30);
+            worker.ready().await;
+            worker.order(&format!("closing {}", DELAY.as_millis()));
+            for want in [case.held.clone(), case.foreign()] {
+                worker.order(&want.order());
+                for name in want.names() {
+                    worker.granted(name).await;
+                }
+            }
+            // No earlier: its connection may be closed long before it is known to have ended.
+            let died = Instant::now();
+            worker.child().kill();
+            case.is_shown(site, 1, DELAY).await;
+            case.is_closed(site, 1, died, DELAY + LATE).await;
+        }))
+        .await;
+    })
+    .await;
+}
+
+/// The client falls silent: the delay comes after all that it was promised.
+#[tokio::test(flavor = "multi_thread")]
+async fn locks_of_a_silent_client_stay_closed() {
+    on_redis(async |site| {
+        join_all(cases("silent").iter().map(|case| async {
+            let mut session = site.session_of(0, SHORT).await;
+            for want in [case.held.clone(), case.foreign()] {
+                session.take(closing_for(DELAY, want.acquire())).await;
+            }
+            session.fall_silent();
+            let good_until = session.heartbeat().await;
+            assert_eq!(session.unread_unasked().len(), 0, "nothing is lost yet");
+            case.is_shown(site, 1, DELAY).await;
+            let early = good_until.saturating_duration_since(Instant::now());
+            assert!(early.is_zero(), "{} ended {early:?} early", case.name());
+            case.is_closed(site, 1, good_until, DELAY + LATE).await;
+        }))
+        .await;
+    })
+    .await;
+}
+
+/// The coordinator is killed: nobody ends the holds but time, and the delay comes on top.
+#[tokio::test(flavor = "multi_thread")]
+async fn locks_held_through_a_killed_coordinator_stay_closed() {
+    let mut site = Site::redis(3).await;
+    let cases = cases("orphaned");
+    let mut sessions = Vec::new();
+    let mut good_until = Vec::new();
+    for case in &cases {
+        let mut session = site.session_of(2, SHORT).await;
+        for want in [case.held.clone(), case.foreign()] {
+            session.take(closing_for(DELAY, want.acquire())).await;
+        }
+        session.fall_silent();
+        good_until.push(session.heartbeat().await);
+        assert_eq!(session.unread_unasked().len(), 0, "nothing is lost yet");
+        sessions.push(session);
+    }
+    site.kill_last();
+    let limit = SHORT + DELAY + LATE;
+    join_all(
+        cases
+            .iter()
+            .zip(&good_until)
+            .map(|(case, since)| case.is_closed(&site, 1, *since, limit)),
+    )
+    .await;
+    drop(sessions);
+    site.nothing_is_left().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn released_locks_are_not_closed() {
+    everywhere(async |site| {
+        for (number, case) in cases("released").into_iter().enumerate() {
+            let acquire = || closing_for(SHORT * 30, case.held.acquire());
+            let mut session = site.session(0).await;
+            let held = session.take(acquire()).await;
+            let view = site.view(1, case.name()).await;
+            assert_eq!(parse(view.lock_delay), SHORT * 30, "{view:?}");
+            for lock in &held {
+                assert!(session.release(lock).await);
+            }
+            assert!(site.is_free_for(1, case.blocked.clone()).await);
+            // Nor is what was still held when the session said that it closes.
+            session.take(acquire()).await;
+            session.close().await;
+            assert!(site.is_free_for(1, case.blocked.clone()).await, "{number}");
+            assert_eq!(site.view(1, case.name()).await.closed_for, None);
+        }
+    })
+    .await;
+}
+
+/// Operators can open what is closed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_force_release_opens_what_is_closed() {
+    everywhere(async |site| {
+        for case in cases("forced") {
+            let mut session = site.session(0).await;
+            let held = session.take(closing_for(DELAY, case.held.acquire())).await;
+            drop(session);
+            case.is_shown(site, 1, SHORT * 30).await;
+            assert!(!site.is_free_for(1, case.blocked.clone()).await);
+            for lock in &held {
+                let token = site.force(1, &lock.name).await;
+                assert!(token > lock.fencing_token);
+                assert_eq!(site.view(0, &lock.name).await.closed_for, None);
+            }
+            assert!(site.is_free_for(1, case.blocked.clone()).await);
+        }
+    })
+    .await;
+}

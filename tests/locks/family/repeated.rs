@@ -1,0 +1,205 @@
+//! Unary acquires that are repeated with a request key, because their answers were lost.
+
+use std::time::Duration;
+
+use leasehold_proto::v1::{
+    AcquireOutcome, AcquireRequest, AcquireResponse, LockMode, ReleaseRequest, RenewRequest,
+    lock_service_client::LockServiceClient,
+};
+use leasehold_tests::{
+    raw::{exclusive, wire},
+    wait,
+};
+use tokio::task::JoinHandle;
+use tonic::{Code, Response, Status, transport::Channel};
+use tonic_types::StatusExt;
+
+use crate::family::site::{Site, everywhere};
+
+const TTL: Duration = Duration::from_secs(60);
+const KEY: &str = "a key of 18 bytes.";
+
+fn request(name: &str, mode: LockMode) -> AcquireRequest {
+    let is_semaphore = mode == LockMode::Semaphore;
+    AcquireRequest {
+        name: name.to_owned(),
+        ttl: wire(TTL),
+        wait: wire(TTL),
+        mode: mode.into(),
+        limit: if is_semaphore { 3 } else { 0 },
+        client_name: "repeats".to_owned(),
+        request_key: KEY.to_owned(),
+        ..AcquireRequest::default()
+    }
+}
+
+fn modes() -> [(&'static str, LockMode); 3] {
+    [
+        ("repeated/exclusive", LockMode::Exclusive),
+        ("repeated/shared", LockMode::Shared),
+        ("repeated/permits", LockMode::Semaphore),
+    ]
+}
+
+async fn acquire(site: &Site, at: usize, request: AcquireRequest) -> AcquireResponse {
+    let answer = site.unary(at).acquire(request).await.unwrap().into_inner();
+    assert_eq!(answer.outcome(), AcquireOutcome::Granted, "{answer:?}");
+    answer
+}
+
+async fn release(mut client: LockServiceClient<Channel>, name: &str, owner_id: Vec<u8>) -> bool {
+    let name = name.to_owned();
+    let released = client.release(ReleaseRequest { name, owner_id }).await;
+    released.unwrap().into_inner().released
+}
+
+type Waiting = JoinHandle<Result<Response<AcquireResponse>, Status>>;
+
+/// Sends an acquire that waits; returns when as many do.
+async fn begins(site: &Site, at: usize, request: AcquireRequest, number: u64) -> Waiting {
+    let (mut client, name) = (site.unary(at), request.name.clone());
+    let waiting = tokio::spawn(async move { client.acquire(request).await });
+    let what = format!("{number} waiters");
+    site.seen(0, &name, &what, |view| view.waiter_count == number)
+        .await;
+    waiting
+}
+
+/// At the same coordinator and at another one, whether the lock is waited for or not.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_repeated_acquire_has_the_grant_whose_answer_was_lost() {
+    everywhere(async |site| {
+        for (name, mode) in modes() {
+            let first = acquire(site, 0, request(name, mode)).await;
+            let again = acquire(site, 1, request(name, mode)).await;
+            let at_once = AcquireRequest {
+                wait: None,
+                ..request(name, mode)
+            };
+            let last = acquire(site, 0, at_once).await;
+            assert_eq!(first.fencing_token, again.fencing_token);
+            assert_eq!(first.fencing_token, last.fencing_token);
+            assert_eq!(first.permits, last.permits);
+            // What the attempts came to themselves is given back in the background.
+            let view = site
+                .seen(1, name, "one holder alone", |view| {
+                    (view.holder_count, view.waiter_count) == (1, 0)
+                })
+                .await;
+            assert_eq!(view.holders[0].session_id, "");
+
+            // The latest answer counts, for renewals and the release.
+            for (owner_id, counts) in [(&first, false), (&again, false), (&last, true)]
+                .map(|(answer, counts)| (answer.owner_id.clone(), counts))
+            {
+                let renewal = RenewRequest {
+                    name: name.to_owned(),
+                    owner_id: owner_id.clone(),
+                    ttl: wire(TTL),
+                };
+                let renewed = site.unary(1).renew(renewal).await.unwrap().into_inner();
+                assert_eq!(renewed.renewed, counts);
+                assert_eq!(release(site.unary(0), name, owner_id).await, counts);
+            }
+            site.free(name).await;
+
+            // After the release the key is that of another acquire.
+            let next = acquire(site, 0, request(name, mode)).await;
+            assert!(next.fencing_token > last.fencing_token);
+            assert!(release(site.unary(1), name, next.owner_id).await);
+        }
+    })
+    .await;
+}
+
+/// The first goes on waiting, as if its coordinator did not know that its client is gone.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_repeated_acquire_has_the_place_of_the_first() {
+    everywhere(async |site| {
+        for (name, mode) in modes() {
+            let mut holder = site.session(0).await;
+            let held = holder.take_one(exclusive(name)).await;
+            let first = begins(site, 0, request(name, mode), 1).await;
+            let other = AcquireRequest {
+                request_key: String::new(),
+                mode: LockMode::Exclusive.into(),
+                limit: 0,
+                client_name: "other".to_owned(),
+                ..request(name, mode)
+            };
+            let other = begins(site, 1, other, 2).await;
+            let mut again = site.unary(1);
+            let again = tokio::spawn(async move { again.acquire(request(name, mode)).await });
+
+            let status = first.await.unwrap().unwrap_err();
+            assert_eq!(status.code(), Code::Aborted, "{status:?}");
+            let info = status.get_error_details();
+            let reason = info.error_info().map(|info| info.reason.clone());
+            assert_eq!(reason.as_deref(), Some("REQUEST_REPEATED"));
+            let view = site
+                .seen(1, name, "two waiters", |view| view.waiter_count == 2)
+                .await;
+            let names: Vec<_> = view.waiters.iter().map(|it| &it.client_name).collect();
+            assert_eq!(names, ["repeats", "other"]);
+
+            assert!(holder.release(&held).await);
+            let again = again.await.unwrap().unwrap().into_inner();
+            assert_eq!(again.outcome(), AcquireOutcome::Granted);
+            assert!(release(site.unary(0), name, again.owner_id).await);
+            let other = other.await.unwrap().unwrap().into_inner();
+            assert!(release(site.unary(0), name, other.owner_id).await);
+            site.free(name).await;
+            holder.close().await;
+        }
+    })
+    .await;
+}
+
+/// Attempts that are cut off at any point, and the last one, leave one hold, which is the last one's.
+#[tokio::test(flavor = "multi_thread")]
+async fn attempts_that_are_cut_off_leave_the_lock_to_the_last() {
+    everywhere(async |site| {
+        for (name, mode) in modes() {
+            for micros in (0..3000).step_by(100) {
+                let cut = Duration::from_micros(micros);
+                for at in 0..2 {
+                    let mut client = site.unary(at);
+                    let attempt = client.acquire(request(name, mode));
+                    let _ = tokio::time::timeout(cut, attempt).await;
+                }
+                let last = acquire(site, 1, request(name, mode)).await;
+                // What the others still do has been done when their places are gone.
+                wait::until("the last one to be alone", TTL, || async {
+                    let view = site.view(0, name).await;
+                    match (view.holder_count, view.waiter_count) {
+                        (1, 0) => Ok(()),
+                        _ => Err(view),
+                    }
+                })
+                .await;
+                let token = site.view(0, name).await.holders[0].fencing_token;
+                assert_eq!(token, last.fencing_token, "{name}, cut off after {cut:?}");
+                assert!(release(site.unary(0), name, last.owner_id).await);
+                site.free(name).await;
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_that_are_too_short_or_too_long_are_refused() {
+    everywhere(async |site| {
+        for key in ["fifteen bytes..".to_owned(), "x".repeat(129)] {
+            let request = AcquireRequest {
+                request_key: key,
+                ..request("repeated/bad", LockMode::Exclusive)
+            };
+            let status = site.unary(0).acquire(request).await.unwrap_err();
+            assert_eq!(status.code(), Code::InvalidArgument, "{status:?}");
+            assert!(status.message().contains("16 to 128 bytes"), "{status:?}");
+        }
+        site.free("repeated/bad").await;
+    })
+    .await;
+}

@@ -1,0 +1,186 @@
+//! Stream that its peer ended, with a grace: its holds are kept for a resume, and no longer than its client believes.
+
+use std::time::{Duration, Instant};
+
+use leasehold_proto::v1::{GrantedLock, SessionOpen};
+use leasehold_tests::{
+    RawSession,
+    raw::{PROMPT, closing_for, exclusive, resume_hold, resume_wait, wire},
+    wait,
+};
+
+use crate::resume::site::{CLEAN, LATE, Site, TTL};
+
+const GRACE: Duration = Duration::from_secs(2);
+/// Longer than a gauge is waited for, so that what happens first is not the end of the grace.
+const LONG_GRACE: Duration = CLEAN.saturating_add(Duration::from_secs(1));
+const WAIT: u64 = 1_000_000;
+
+/// Opens a session with a grace.
+async fn patient(endpoint: &str, ttl: Duration, grace: Duration) -> RawSession {
+    let open = SessionOpen {
+        ttl: wire(ttl),
+        disconnect_grace: wire(grace),
+        ..SessionOpen::default()
+    };
+    RawSession::open_as(endpoint, open).await.0
+}
+
+/// Returns a session that waits for these locks, and the request ids.
+async fn behind(site: &Site, held: &[&GrantedLock]) -> (RawSession, Vec<u64>) {
+    let mut waiter = site.session(1).await;
+    let mut ids = Vec::new();
+    for lock in held {
+        ids.push(waiter.wait_for(exclusive(&lock.name)).await);
+    }
+    (waiter, ids)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn holds_that_are_not_resumed_are_handed_on_when_the_grace_is_over() {
+    let site = Site::new(2);
+    let delay = Duration::from_secs(1);
+    let mut broken = patient(&site.endpoint(0), TTL, GRACE).await;
+    let plain = broken.take_one(exclusive("plain")).await;
+    let delayed = broken
+        .take_one(closing_for(delay, exclusive("delayed")))
+        .await;
+    let (mut waiter, ids) = behind(&site, &[&plain, &delayed]).await;
+    broken.heartbeat().await;
+    let ended = Instant::now();
+    drop(broken);
+    // The keys end with it, should the coordinator do so too.
+    for (name, most) in [("plain", GRACE), ("delayed", GRACE + delay)] {
+        wait::until("the key to end with the grace", GRACE / 2, || async {
+            let left = site.expires_in(name).await;
+            if left <= most { Ok(()) } else { Err(left) }
+        })
+        .await;
+    }
+    assert_eq!(site.metric(0, "leasehold_sessions").await, 1.0);
+    for (id, after) in ids.into_iter().zip([GRACE, GRACE + delay]) {
+        let granted = waiter.granted(id, after + LATE).await;
+        let took = ended.elapsed();
+        assert!(took >= after && took < after + LATE, "{took:?}");
+        assert!(waiter.release(&granted.lock).await);
+    }
+    waiter.close().await;
+    site.nothing_is_left().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn holds_resumed_in_the_grace_are_not_lost() {
+    let site = Site::new(2);
+    for to in [0, 1] {
+        let mut broken = patient(&site.endpoint(0), TTL, LONG_GRACE).await;
+        let name = format!("to-{to}");
+        let held = broken.take_one(exclusive(&name)).await;
+        let (mut waiter, ids) = behind(&site, &[&held]).await;
+        let ended = site.time().await;
+        drop(broken);
+        site.gauge(0, "leasehold_sessions", 1.0).await;
+        let resume = vec![resume_hold(&held)];
+        let (mut new, resumed) = RawSession::resume(&site.endpoint(to), TTL, resume).await;
+        new.keep_alive(TTL / 5);
+        let now = resumed.only_hold();
+        // The session that broke is over as soon as it has nothing left, long before its grace is.
+        site.gauge(0, "leasehold_sessions", if to == 0 { 1.0 } else { 0.0 })
+            .await;
+        // When the grace would have been over, by Redis's clock, the lock is where it was.
+        wait::until("the grace to pass", LONG_GRACE * 2, || async {
+            let passed = site.time().await - ended;
+            if passed > LONG_GRACE {
+                Ok(())
+            } else {
+                Err(passed)
+            }
+        })
+        .await;
+        assert_eq!(site.view(1, &name).await.fencing_token, held.fencing_token);
+        assert!(site.expires_in(&name).await > Duration::ZERO);
+        assert!(new.release(&now).await);
+        let granted = waiter.granted(ids[0], PROMPT).await;
+        assert!(waiter.release(&granted.lock).await);
+        waiter.close().await;
+        new.close().await;
+    }
+    assert_eq!(site.metric(0, "leasehold_lost_total").await, 0.0);
+    site.nothing_is_left().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_grace_it_is_handed_on_at_once() {
+    let site = Site::new(2);
+    let mut broken = site.session(0).await;
+    let held = broken.take_one(exclusive("held")).await;
+    let (mut waiter, ids) = behind(&site, &[&held]).await;
+    drop(broken);
+    let granted = waiter.granted(ids[0], LATE).await;
+    assert!(waiter.release(&granted.lock).await);
+    waiter.close().await;
+    site.nothing_is_left().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiter_without_a_stream_goes_on_waiting_and_keeps_its_grant() {
+    let site = Site::new(2);
+    let grace = Duration::from_secs(5);
+    let mut holder = site.session(1).await;
+    let held = holder.take_one(exclusive("waited")).await;
+    let still = holder.take_one(exclusive("still")).await;
+    let dropped = holder.take_one(exclusive("dropped")).await;
+    let mut broken = patient(&site.endpoint(0), TTL, grace).await;
+    let mut tickets = Vec::new();
+    for name in ["waited", "still"] {
+        let id = broken.ask_for(exclusive(name)).await;
+        tickets.push(broken.ticket(id).await.ticket);
+    }
+    // Several names: nobody can resume a part of that.
+    broken
+        .wait_for(leasehold_tests::raw::several(["a", "dropped"]))
+        .await;
+    drop(broken);
+    site.gauge(0, "leasehold_waiters", 2.0).await;
+    // Nobody has it but by the ticket: whoever comes now is behind.
+    assert!(holder.release(&held).await);
+    site.gauge(0, "leasehold_holds", 1.0).await;
+    let mut other = site.session(1).await;
+    let late = other.wait_for(exclusive("waited")).await;
+    let resume = vec![
+        resume_wait("waited", &tickets[0], WAIT),
+        resume_wait("still", &tickets[1], WAIT + 1),
+    ];
+    let (mut new, resumed) = RawSession::resume(&site.endpoint(1), TTL, resume).await;
+    let granted = &resumed.holds()["waited"];
+    assert!(granted.fencing_token > held.fencing_token);
+    assert_eq!(resumed.places()["still"], 1);
+    site.gauge(0, "leasehold_sessions", 0.0).await;
+    assert!(holder.release(&still).await);
+    let second = new.granted(WAIT + 1, PROMPT).await;
+    assert!(new.release(granted).await);
+    let third = other.granted(late, PROMPT).await;
+    assert!(new.release(&second.lock).await);
+    assert!(other.release(&third.lock).await);
+    assert!(holder.release(&dropped).await);
+    for session in [holder, other, new] {
+        session.close().await;
+    }
+    site.nothing_is_left().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiters_grant_that_is_not_resumed_is_handed_on_too() {
+    let site = Site::new(2);
+    let mut holder = site.session(1).await;
+    let held = holder.take_one(exclusive("waited")).await;
+    let mut broken = patient(&site.endpoint(0), TTL, GRACE).await;
+    broken.wait_for(exclusive("waited")).await;
+    drop(broken);
+    assert!(holder.release(&held).await);
+    site.gauge(0, "leasehold_holds", 1.0).await;
+    let next = holder.wait_for(exclusive("waited")).await;
+    let granted = holder.granted(next, GRACE + LATE).await;
+    assert!(holder.release(&granted.lock).await);
+    holder.close().await;
+    site.nothing_is_left().await;
+}

@@ -1,0 +1,150 @@
+//! More holders of one name than one operation grants it to, or shows.
+
+use std::time::Duration;
+
+use leasehold_core::{
+    command::{CURRENT_AT_ONCE, End, GRANTS_AT_ONCE, Op, Reply},
+    mode::{Mode, Permits},
+    view::{EDGES, HOLDERS_SHOWN},
+};
+use leasehold_tests::RedisServer;
+
+use crate::differential::pair::{Pair, acquire, owner, release};
+
+/// More than the detector of deadlocks looks at.
+const READERS: u16 = 600;
+/// The coordinator of all of them: what it hands on to its own waiters stands without a claim.
+const HERE: &str = "here";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_crowd_of_readers_is_let_in_some_at_a_time() {
+    let redis = RedisServer::start();
+    let mut pair = Pair::new(&redis, "read").await;
+    pair.run(HERE, acquire(0, Mode::Exclusive)).await;
+    for number in 1..=READERS {
+        pair.run(HERE, acquire(number, Mode::Shared)).await;
+    }
+    let last = READERS + 1;
+    pair.run(HERE, acquire(last, Mode::Exclusive)).await;
+
+    let_in(&mut pair, READERS).await;
+
+    let Reply::Seen(view) = pair.run(HERE, Op::View { waiters: 3 }).await else {
+        panic!("a view shows")
+    };
+    assert_eq!(view.holders.len(), HOLDERS_SHOWN);
+    assert_eq!(view.holder_count, u64::from(READERS));
+    let Reply::Edges(edges) = pair.run(HERE, Op::Edges).await else {
+        panic!("edges are shown")
+    };
+    assert!(!edges.complete && edges.holders.is_empty());
+
+    // Renewed, or released, they are no longer fresh: others are told of.
+    for number in 1..=READERS - u16::try_from(EDGES).unwrap() {
+        let ttl = Duration::from_secs(600);
+        let owner = owner(number);
+        let op = match number % 3 {
+            0 => release(number),
+            _ => Op::Renew {
+                owner,
+                token: None,
+                ttl,
+            },
+        };
+        pair.run(HERE, op).await;
+        let refreshed = pair.run(HERE, Op::Refresh { oldest: None }).await;
+        assert!(
+            matches!(refreshed, Reply::Refreshed { current, .. } if current.len() == CURRENT_AT_ONCE)
+        );
+    }
+    let Reply::Forced { former, .. } = pair.run(HERE, Op::ForceRelease).await else {
+        panic!("it is force-released")
+    };
+    assert!(former.len() > EDGES);
+    pair.run(HERE, release(last)).await;
+    nothing_but_the_token_is_left(&redis).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_crowd_shares_a_semaphore() {
+    let redis = RedisServer::start();
+    let mut pair = Pair::new(&redis, "counted").await;
+    let permits = |number| Mode::Semaphore(Permits::new(number, 250).unwrap());
+    // One that takes all, and a crowd that waits.
+    pair.run(HERE, acquire(0, permits(250))).await;
+    for number in 1..=300 {
+        pair.run(HERE, acquire(number, permits(1))).await;
+    }
+    let_in(&mut pair, 250).await;
+    for number in 1..=300 {
+        pair.run(HERE, release(number)).await;
+        pair.run(HERE, Op::View { waiters: 1 }).await;
+    }
+    nothing_but_the_token_is_left(&redis).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_crowd_of_ghosts_hides_no_holder() {
+    let redis = RedisServer::start();
+    let mut pair = Pair::new(&redis, "haunted").await;
+    for number in 0..1_200 {
+        let Op::Acquire(mut asked) = acquire(number, Mode::Shared) else {
+            panic!("it is an acquire")
+        };
+        asked.lock_delay = Duration::from_secs(if number % 4 == 0 { 0 } else { 60 });
+        pair.run(HERE, Op::Acquire(asked)).await;
+    }
+    // Those that have a lock-delay: they end long before the others.
+    for number in (0..1_200).filter(|number| number % 4 != 0) {
+        let op = Op::Release {
+            owner: owner(number),
+            end: End::Unclean,
+        };
+        pair.run(HERE, op).await;
+    }
+    let Reply::Seen(view) = pair.run(HERE, Op::View { waiters: 0 }).await else {
+        panic!("a view shows")
+    };
+    assert_eq!((view.holders.len(), view.holder_count), (100, 300));
+    assert!(view.closed_for.is_some());
+    pair.run(HERE, Op::Edges).await;
+    pair.run(HERE, acquire(2_000, Mode::Exclusive)).await;
+    for number in (0..1_200).step_by(4) {
+        pair.run(HERE, release(number)).await;
+    }
+    pair.run(HERE, Op::View { waiters: 2 }).await;
+    pair.run(HERE, Op::ForceRelease).await;
+    pair.run(HERE, release(2_000)).await;
+    nothing_but_the_token_is_left(&redis).await;
+}
+
+/// Ends the hold that is in the way of so many, and has its waiters let in. Where the machine stood still for long, they
+/// count as dead until their coordinator asks.
+async fn let_in(pair: &mut Pair, expected: u16) {
+    let mut let_in = 0;
+    let mut more = 0;
+    let mut op = release(0);
+    loop {
+        let done = pair.execute(HERE, op).await;
+        assert!(done.handed.len() == GRANTS_AT_ONCE || !done.more);
+        let_in += done.handed.len();
+        more += usize::from(done.more);
+        pair.run(HERE, Op::View { waiters: 3 }).await;
+        pair.run(HERE, Op::Edges).await;
+        if let_in >= usize::from(expected) {
+            break;
+        }
+        op = Op::Refresh { oldest: None };
+    }
+    assert_eq!(let_in, usize::from(expected));
+    assert!(more > 0);
+}
+
+async fn nothing_but_the_token_is_left(redis: &RedisServer) {
+    let left: Vec<String> = redis::cmd("KEYS")
+        .arg("*")
+        .query_async(&mut redis.async_connection().await)
+        .await
+        .unwrap();
+    assert!(left.iter().all(|key| key.contains(":token:")), "{left:?}");
+}

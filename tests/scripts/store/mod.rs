@@ -1,0 +1,15 @@
+//! Links to Redis, feeds of both stores, and the votes of a quorum.
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+mod feed;
+mod link;
+#[path = "../../fixtures/ports.rs"]
+#[expect(unreachable_pub, reason = "it is a public module of leasehold-tests")]
+mod ports;
+mod server;
+mod votes;

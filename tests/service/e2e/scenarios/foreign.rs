@@ -1,0 +1,165 @@
+//! Row 5: `SET key uuid NX PX` with a compare-and-delete script is correct on one Redis, and our lock key is exactly that:
+//! such clients and Leasehold exclude each other on the same key.
+
+use std::{
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use leasehold_proto::v1::{AcquireOutcome, session_response::Response};
+use leasehold_tests::{ChildProcess, Coordinator, RawSession, RedisServer, python, raw::PROMPT};
+use redis::aio::MultiplexedConnection;
+
+const LIMIT: Duration = Duration::from_secs(10);
+/// Tolerated delay of a waiter that is not woken: foreign clients publish nothing, so the waiter polls at times.
+const POLL: Duration = Duration::from_secs(2);
+
+/// Script that such clients send, to the letter.
+const COMPARE_AND_DELETE: &str = "if redis.call(\"get\",KEYS[1]) == ARGV[1] then return redis.call(\"del\",KEYS[1]) else return 0 end";
+
+async fn set_nx_px(redis: &mut MultiplexedConnection, key: &str, uuid: &str, millis: u64) -> bool {
+    let mut set = redis::cmd("SET");
+    set.arg(key).arg(uuid).arg("NX").arg("PX").arg(millis);
+    let answer: Option<String> = set.query_async(redis).await.unwrap();
+    answer.is_some()
+}
+
+async fn compare_and_delete(redis: &mut MultiplexedConnection, key: &str, uuid: &str) -> bool {
+    let mut eval = redis::cmd("EVAL");
+    eval.arg(COMPARE_AND_DELETE).arg(1).arg(key).arg(uuid);
+    eval.query_async(redis).await.unwrap()
+}
+
+/// Asks without waiting; the answer if it is not a grant.
+async fn refused(session: &mut RawSession, name: &str) -> (AcquireOutcome, bool) {
+    let id = session.ask(name, Some(Duration::ZERO)).await;
+    match session.answer(id, PROMPT).await {
+        Response::NotGranted(answer) => {
+            let foreign = answer.holder.as_ref().is_some_and(|holder| holder.foreign);
+            (answer.outcome(), foreign)
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn row_05_set_nx_px_with_uuid_excludes_us_and_we_exclude_it() {
+    excludes_both_ways("lock:", &[]).await;
+}
+
+#[tokio::test]
+async fn row_05_an_applications_own_key_prefix_excludes_both_ways() {
+    excludes_both_ways("app:{jobs}:", &["--key-prefix", "app:{jobs}:"]).await;
+}
+
+/// Has a hand-written locker and a coordinator compete for the keys under a prefix.
+async fn excludes_both_ways(prefix: &str, arguments: &[&str]) {
+    let server = RedisServer::start();
+    let coordinator = Coordinator::process()
+        .store(server.url())
+        .arguments(arguments.iter().copied())
+        .start();
+    let mut redis = server.async_connection().await;
+    let mut session = RawSession::open(&coordinator.endpoint(), LIMIT).await;
+    session.keep_alive(Duration::from_secs(2));
+    let key = &*format!("{prefix}row 5");
+    let uuid = "5c0c1a70-6b0c-4f0e-9a0f-2f3f5d5c7a11";
+    // Keys under another prefix are nobody's locks here.
+    for elsewhere in ["row 5", "other:row 5"] {
+        assert!(set_nx_px(&mut redis, elsewhere, uuid, 60_000).await);
+    }
+    let free = session.acquire("row 5").await;
+    assert!(session.release(&free.lock).await);
+
+    // Theirs keeps us out, and is not ours to release; its end lets us in.
+    assert!(set_nx_px(&mut redis, key, uuid, 60_000).await);
+    assert_eq!(
+        refused(&mut session, "row 5").await,
+        (AcquireOutcome::Busy, true)
+    );
+    let waiting = session.ask("row 5", None).await;
+    session.queued(waiting).await;
+    let value: String = redis::cmd("GET")
+        .arg(key)
+        .query_async(&mut redis)
+        .await
+        .unwrap();
+    assert_eq!(value, uuid);
+    assert!(compare_and_delete(&mut redis, key, uuid).await);
+    let ours = session.granted(waiting, POLL).await;
+
+    // Ours keeps them out, and is not theirs to release; its end lets them in.
+    assert!(!set_nx_px(&mut redis, key, uuid, 60_000).await);
+    assert!(!compare_and_delete(&mut redis, key, uuid).await);
+    let life: i64 = redis::cmd("PTTL")
+        .arg(key)
+        .query_async(&mut redis)
+        .await
+        .unwrap();
+    assert!((1..=10_000).contains(&life), "{life}");
+    assert!(session.release(&ours.lock).await);
+    assert!(set_nx_px(&mut redis, key, uuid, 700).await);
+
+    // Theirs runs out: we are let in then, not before.
+    let began = Instant::now();
+    let id = session.ask("row 5", Some(LIMIT)).await;
+    let next = session.granted(id, POLL).await;
+    let took = began.elapsed();
+    assert!(took > Duration::from_millis(650), "{took:?}");
+    assert!(next.lock.fencing_token > ours.lock.fencing_token);
+}
+
+#[tokio::test]
+async fn row_05_the_lock_of_redis_py_excludes_us_and_we_exclude_it() {
+    let python = tokio::task::spawn_blocking(python::interpreter)
+        .await
+        .unwrap();
+    let server = RedisServer::start();
+    let coordinator = Coordinator::process().store(server.url()).start();
+    let mut session = RawSession::open(&coordinator.endpoint(), LIMIT).await;
+    session.keep_alive(Duration::from_secs(2));
+
+    let mut command = Command::new(python);
+    command
+        .arg(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/clients/python/redis_py_lock.py"
+        ))
+        .arg(server.url())
+        .arg("lock:row 5/python")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
+    let mut program = ChildProcess::spawn("redis_py_lock.py", command);
+    let mut lines = program.take_lines();
+    let mut orders = program.take_stdin();
+    let mut order = |order: &str| {
+        use std::io::Write;
+        writeln!(orders, "{order}").unwrap();
+    };
+
+    order("try");
+    lines.expect("acquired True", LIMIT).await;
+    assert_eq!(
+        refused(&mut session, "row 5/python").await,
+        (AcquireOutcome::Busy, true)
+    );
+    let waiting = session.ask("row 5/python", None).await;
+    session.queued(waiting).await;
+    order("release");
+    lines.expect("released True", LIMIT).await;
+    let ours = session.granted(waiting, POLL).await;
+
+    order("try");
+    lines.expect("acquired False", LIMIT).await;
+    order("release");
+    lines.expect("released False", LIMIT).await;
+    // It polls until we let it in.
+    order("wait");
+    lines.expect("waiting", LIMIT).await;
+    assert!(session.release(&ours.lock).await);
+    lines.expect("acquired True", LIMIT).await;
+    assert_eq!(
+        refused(&mut session, "row 5/python").await,
+        (AcquireOutcome::Busy, true)
+    );
+}
