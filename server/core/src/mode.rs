@@ -288,10 +288,8 @@ mod tests {
         assert!(!six.with(permits(1, 8)).fits(Mode::Semaphore(five)));
         for (taken, granted) in [(0, 5), (3, 5), (4, 4), (6, 2)] {
             let granted_now = five.granted(limit(8), taken);
-            assert_eq!(
-                (granted_now.number(), granted_now.limit()),
-                (granted, limit(8))
-            );
+            assert_eq!(granted_now.number(), granted);
+            assert_eq!(granted_now.limit(), limit(8));
             let mode = Mode::Semaphore(granted_now);
             assert_eq!(mode.permits_left_to_store(), Some(granted));
             assert_eq!(

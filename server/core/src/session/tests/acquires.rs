@@ -38,10 +38,8 @@ pub(super) fn refused(scene: &mut Scene, request: u64) -> Refused {
 fn a_free_lock_is_granted_and_promised_for_no_longer_than_it_stands() {
     let mut scene = Scene::open();
     scene.ask(2, Request::Acquire(acquire("a")));
-    assert_eq!(
-        (scene.ops(), scene.sent[0].request),
-        (vec!["acquire"], Some(2))
-    );
+    assert_eq!(scene.ops(), vec!["acquire"]);
+    assert_eq!(scene.sent[0].request, Some(2));
     scene.pass(Duration::from_secs(1));
     scene.answer();
     let [
@@ -64,9 +62,7 @@ fn a_free_lock_is_granted_and_promised_for_no_longer_than_it_stands() {
 
 #[test]
 fn a_waiter_is_told_its_place_and_granted_its_turn() {
-    let mut scene = Scene::open();
-    scene.other_takes("a");
-    let ticket = scene.queue(2, acquire("a"));
+    let (mut scene, ticket) = Scene::waiting_for("a", acquire("a"));
     assert!(scene.tracked.contains_key(&ticket));
     scene.other_releases("a");
     assert_eq!(scene.granted(2), [ticket]);
@@ -105,17 +101,13 @@ fn a_lock_that_is_not_free_is_busy_to_an_acquire_that_does_not_wait() {
 
 #[test]
 fn a_waiter_whose_time_is_over_leaves_the_queue_and_hears_who_holds_the_lock() {
-    let mut scene = Scene::open();
-    scene.other_takes("a");
-    let ticket = scene.queue(2, wait(Wait::For(Duration::from_secs(2))));
+    let (mut scene, ticket) = Scene::waiting_for("a", wait(Wait::For(Duration::from_secs(2))));
     scene.pass(Duration::from_millis(1999));
     assert!(scene.sent.is_empty());
     scene.pass(Duration::from_millis(1));
     // A trace of the request shows its acquire alone.
-    assert_eq!(
-        (scene.ops(), scene.sent[0].request),
-        (vec!["release"], None)
-    );
+    assert_eq!(scene.ops(), vec!["release"]);
+    assert_eq!(scene.sent[0].request, None);
     assert_eq!(scene.registered.get(&ticket), Some(&Interest::Settling));
     scene.answer();
     assert_eq!((scene.ops(), scene.sent[0].request), (vec!["view"], None));
@@ -127,10 +119,8 @@ fn a_waiter_whose_time_is_over_leaves_the_queue_and_hears_who_holds_the_lock() {
     };
     assert_eq!(*why, NotGranted::TimedOut);
     assert!(holder.is_some());
-    assert_eq!(
-        (scene.waiters("a"), &scene.untracked[..]),
-        (0, &[WaitEnd::TimedOut][..])
-    );
+    assert_eq!(scene.waiters("a"), 0);
+    assert_eq!(&scene.untracked[..], &[WaitEnd::TimedOut][..]);
 }
 
 #[test]
@@ -147,9 +137,7 @@ fn a_wait_counts_from_the_request_wherever_it_is_spent() {
 
 #[test]
 fn a_cancel_ends_a_wait_and_not_a_grant_that_is_on_its_way() {
-    let mut scene = Scene::open();
-    scene.other_takes("a");
-    scene.queue(2, acquire("a"));
+    let (mut scene, _) = Scene::waiting_for("a", acquire("a"));
     scene.ask(3, Request::Cancel(2));
     assert_eq!(scene.ops(), ["release"]);
     scene.answer();
@@ -171,9 +159,7 @@ fn a_cancel_ends_a_wait_and_not_a_grant_that_is_on_its_way() {
 
 #[test]
 fn a_grant_that_crosses_a_cancel_is_given_back() {
-    let mut scene = Scene::open();
-    scene.other_takes("a");
-    scene.queue(2, acquire("a"));
+    let (mut scene, _) = Scene::waiting_for("a", acquire("a"));
     scene.ask(3, Request::Cancel(2));
     scene.other_releases("a");
     scene.answer();
@@ -183,9 +169,7 @@ fn a_grant_that_crosses_a_cancel_is_given_back() {
 
 #[test]
 fn a_release_that_the_store_does_not_answer_goes_on_in_the_background() {
-    let mut scene = Scene::open();
-    scene.other_takes("a");
-    let ticket = scene.queue(2, acquire("a"));
+    let (mut scene, ticket) = Scene::waiting_for("a", acquire("a"));
     scene.ask(3, Request::Cancel(2));
     scene.fail(indeterminate());
     assert_eq!(not_granted(&mut scene, 2), NotGranted::Cancelled);
@@ -195,9 +179,7 @@ fn a_release_that_the_store_does_not_answer_goes_on_in_the_background() {
 
 #[test]
 fn a_place_that_cannot_be_left_is_released_for_as_long_as_it_may_come_to_a_grant() {
-    let mut scene = Scene::open();
-    scene.other_takes("a");
-    scene.queue(2, acquire("a"));
+    let (mut scene, _) = Scene::waiting_for("a", acquire("a"));
     scene.end_stream(StreamEnd::Cut);
     // The coordinator's other waiters keep it, and it is granted at the last moment.
     let granted_until = scene.now.after(PLACES_KEPT + TTL);
@@ -230,9 +212,7 @@ fn an_acquire_whose_answer_is_lost_is_released_until_it_can_have_arrived() {
 
 #[test]
 fn a_grant_that_does_not_count_is_given_back() {
-    let mut scene = Scene::open();
-    scene.other_takes("a");
-    let ticket = scene.queue(2, acquire("a"));
+    let (mut scene, ticket) = Scene::waiting_for("a", acquire("a"));
     scene.event(ticket, RegistryEvent::GrantFailed(indeterminate()));
     assert_eq!(refused(&mut scene, 2), Refused::Store(indeterminate()));
     assert_eq!(scene.cleanups[0].owner, ticket);
@@ -245,9 +225,7 @@ fn a_wait_for_more_permits_than_a_lowered_limit_is_refused() {
         number: 3,
         revision: 2,
     };
-    let mut scene = Scene::open();
-    scene.other_takes("a");
-    let ticket = scene.queue(2, acquire("a"));
+    let (mut scene, ticket) = Scene::waiting_for("a", acquire("a"));
     scene.event(ticket, RegistryEvent::OtherLimit(limit));
     let name = name("a");
     assert_eq!(refused(&mut scene, 2), Refused::OtherLimit { name, limit });
@@ -257,9 +235,7 @@ fn a_wait_for_more_permits_than_a_lowered_limit_is_refused() {
 
 #[test]
 fn the_outcome_of_a_place_that_moved_is_sent_elsewhere() {
-    let mut scene = Scene::open();
-    scene.other_takes("a");
-    let ticket = scene.queue(2, acquire("a"));
+    let (mut scene, ticket) = Scene::waiting_for("a", acquire("a"));
     scene.event(ticket, RegistryEvent::Moved);
     assert!(scene.said().is_empty() && scene.cleanups.is_empty());
     assert_eq!(scene.untracked, [WaitEnd::Moved]);
@@ -271,9 +247,7 @@ fn the_outcome_of_a_place_that_moved_is_sent_elsewhere() {
 fn an_acquire_that_would_be_one_waiter_too_many_is_refused_unsent() {
     let mut scene = Scene::open();
     scene.ask(2, Request::Acquire(acquire("a")));
-    let sent = scene.sent.pop_front().unwrap();
-    let failure = CommandFailure::TooManyWaiters;
-    scene.handle(Input::StoreReply(sent.id, Err(failure)));
+    scene.fail_with(CommandFailure::TooManyWaiters);
     assert_eq!(refused(&mut scene, 2), Refused::TooManyWaiters(name("a")));
     assert!(scene.registered.is_empty());
 }
@@ -353,9 +327,7 @@ fn a_request_id_in_flight_is_not_taken_twice() {
 
 #[test]
 fn holds_and_acquires_together_are_bounded() {
-    let mut config = config();
-    config.max_locks = 2;
-    let mut scene = Scene::resume(config, Vec::new());
+    let mut scene = Scene::configured(|config| config.max_locks = 2);
     scene.hold(2, acquire("a"));
     scene.said();
     scene.ask(3, Request::Acquire(acquire("b")));
@@ -369,9 +341,7 @@ fn holds_and_acquires_together_are_bounded() {
 
 #[test]
 fn a_wait_that_an_operator_ends_leaves_nothing_whatever_it_has_come_to() {
-    let mut scene = Scene::open();
-    scene.other_takes("a");
-    let ticket = scene.queue(2, acquire("a"));
+    let (mut scene, ticket) = Scene::waiting_for("a", acquire("a"));
     scene.event(ticket, RegistryEvent::ForcedOut);
     // The store removed it, but it may have joined again, and have been granted the lock.
     assert_eq!(scene.ops(), ["release"]);
@@ -385,9 +355,7 @@ fn a_wait_that_an_operator_ends_leaves_nothing_whatever_it_has_come_to() {
 
 #[test]
 fn what_may_not_be_held_any_more_is_refused_whatever_it_comes_to() {
-    let mut scene = Scene::open();
-    scene.other_takes("a");
-    scene.queue(2, acquire("a"));
+    let (mut scene, _) = Scene::waiting_for("a", acquire("a"));
     scene.ask(3, Request::Acquire(acquire("b")));
     scene.revise(|_, _| false);
     scene.answer_all();

@@ -38,8 +38,7 @@ fn told(owner: OwnerId, text: &str, id: u64, within: Option<Duration>) -> (Reque
 
 #[test]
 fn a_holder_is_told_of_each_request_once_and_holds_on() {
-    let mut scene = Scene::open();
-    let held = scene.hold(2, acquire("a"))[0];
+    let (mut scene, held) = Scene::holding("a");
     let other = scene.hold(3, acquire("b"))[0];
     let within = Some(Duration::from_secs(30));
     // The masters of a quorum each pass it on.
@@ -58,9 +57,7 @@ fn a_holder_is_told_of_each_request_once_and_holds_on() {
 
 #[test]
 fn what_is_not_held_is_not_asked_for() {
-    let mut scene = Scene::open();
-    scene.other_takes("a");
-    let ticket = scene.queue(2, acquire("a"));
+    let (mut scene, ticket) = Scene::waiting_for("a", acquire("a"));
     ask(&mut scene, ticket, 1);
     ask(&mut scene, OwnerId::from_bytes(OTHER), 1);
     assert_eq!(scene.said(), []);
@@ -76,8 +73,7 @@ fn what_is_not_held_is_not_asked_for() {
 
 #[test]
 fn a_revoked_hold_is_not_asked_for() {
-    let mut scene = Scene::open();
-    let held = scene.hold(2, acquire("a"))[0];
+    let (mut scene, held) = Scene::holding("a");
     scene.revise(|_, _| false);
     scene.said();
     assert_eq!(scene.holders("a"), 1);
@@ -88,8 +84,7 @@ fn a_revoked_hold_is_not_asked_for() {
 #[test]
 fn a_session_without_a_stream_tells_nobody() {
     for end in [StreamEnd::ByPeer, StreamEnd::Cut] {
-        let mut scene = Scene::open();
-        let held = scene.hold(2, acquire("a"))[0];
+        let (mut scene, held) = Scene::holding("a");
         scene.end_stream(end);
         assert!(matches!(
             scene.session.phase(),
@@ -103,8 +98,7 @@ fn a_session_without_a_stream_tells_nobody() {
 
 #[test]
 fn a_client_that_does_not_read_is_told_of_the_last_request_alone_when_it_does() {
-    let mut scene = Scene::open();
-    let held = scene.hold(2, acquire("a"))[0];
+    let (mut scene, held) = Scene::holding("a");
     let gone = scene.hold(3, acquire("b"))[0];
     scene.handle(Input::Writable(false));
     for id in 1..=1000 {
@@ -130,8 +124,7 @@ fn a_client_that_does_not_read_is_told_of_the_last_request_alone_when_it_does() 
 
 #[test]
 fn a_hold_that_was_asked_for_is_released_as_any_other() {
-    let mut scene = Scene::open();
-    let held = scene.hold(2, acquire("a"))[0];
+    let (mut scene, held) = Scene::holding("a");
     ask(&mut scene, held, 1);
     scene.said();
     scene.ask(

@@ -92,8 +92,7 @@ fn the_client_knows_its_end_from_the_start_and_the_hold_ends_then() {
 
 #[test]
 fn a_bound_leaves_the_promises_for_other_locks_alone() {
-    let mut scene = Scene::open();
-    scene.hold(2, acquire("b"));
+    let (mut scene, _) = Scene::holding("b");
     scene.hold(3, bounded("a", true));
     let next = live(&mut scene, LIMIT - SECOND, 1);
     scene.said();
@@ -147,8 +146,7 @@ fn a_bound_of_the_rules_alone_ends_a_hold_when_every_promise_has_passed() {
 fn a_client_that_gives_back_in_time_hears_of_no_loss() {
     let mut scene = Scene::open();
     let owner = scene.hold(2, bounded("a", true))[0];
-    let name = name("a");
-    scene.ask(3, Request::Release { name, owner });
+    scene.release(3, "a", owner);
     scene.answer_all();
     live(&mut scene, LIMIT * 2, 1);
     assert_eq!(losses(&mut scene), []);
@@ -157,9 +155,7 @@ fn a_client_that_gives_back_in_time_hears_of_no_loss() {
 
 #[test]
 fn a_bound_counts_from_the_hand_off_and_not_from_the_request() {
-    let mut scene = Scene::open();
-    scene.other_takes("a");
-    let ticket = scene.queue(2, bounded("a", true));
+    let (mut scene, ticket) = Scene::waiting_for("a", bounded("a", true));
     live(&mut scene, LIMIT * 2, 1);
     scene.said();
     let (token, sent_at) = (FencingToken::new(7), scene.now);
@@ -208,10 +204,7 @@ fn a_resume_does_not_begin_a_bound_anew() {
 
 #[test]
 fn a_bound_ends_a_hold_that_is_kept_for_a_resume() {
-    let mut config = config();
-    config.grace = TTL;
-    let mut scene = Scene::resume(config, Vec::new());
-    scene.said();
+    let mut scene = Scene::configured(|config| config.grace = TTL);
     scene.hold(2, bounded("a", false));
     scene.hold(3, acquire("b"));
     live(&mut scene, LIMIT - SECOND, 1);
@@ -229,10 +222,8 @@ fn a_broken_stream_leaves_a_bounded_hold_until_its_promises_have_passed() {
     scene.hold(2, bounded("a", true));
     scene.end_stream(StreamEnd::Cut);
     scene.pass(TTL - Duration::from_micros(1));
-    assert_eq!(
-        (scene.session.phase(), scene.cleanups.len()),
-        (Phase::Lingering, 0)
-    );
+    assert_eq!(scene.session.phase(), Phase::Lingering);
+    assert_eq!(scene.cleanups.len(), 0);
     scene.pass(Duration::from_micros(1));
     assert_eq!(scene.session.phase(), Phase::Ended);
 }

@@ -67,22 +67,17 @@ fn again(names: &[&str]) -> AcquireRequest {
 
 #[test]
 fn a_change_is_answered_by_what_the_store_found() {
-    let mut scene = Scene::open();
-    let held = scene.hold(2, acquire("a"))[0];
+    let (mut scene, held) = Scene::holding("a");
     let unknown = OwnerId::from_bytes(OTHER);
     for (owner, found) in [(held, true), (unknown, false)] {
         scene.ask(3, set_value("a", owner));
-        assert_eq!(
-            (scene.ops(), scene.sent[0].request),
-            (vec!["set value"], Some(3))
-        );
+        assert_eq!(scene.ops(), vec!["set value"]);
+        assert_eq!(scene.sent[0].request, Some(3));
         scene.answer();
         assert_eq!(scene.said(), [(3, Response::ValueSet(found))]);
         scene.ask(4, downgrade("a", owner));
-        assert_eq!(
-            (scene.ops(), scene.sent[0].request),
-            (vec!["downgrade"], Some(4))
-        );
+        assert_eq!(scene.ops(), vec!["downgrade"]);
+        assert_eq!(scene.sent[0].request, Some(4));
         scene.answer();
         assert_eq!(scene.said(), [(4, Response::Downgraded(found))]);
     }
@@ -178,8 +173,7 @@ fn permits_find_no_room_to_be_given_back() {
 
 #[test]
 fn a_hold_is_changed_and_released_under_its_own_name_only() {
-    let mut scene = Scene::open();
-    let owner = scene.hold(2, acquire("a"))[0];
+    let (mut scene, owner) = Scene::holding("a");
     for asked in [
         release("b", owner),
         set_value("b", owner),
@@ -266,10 +260,7 @@ fn a_hold_that_only_an_acquire_counts_on_ends_with_it() {
     scene.notes.clear();
     scene.answer_all();
     assert_eq!(not_granted(&mut scene, 3), NotGranted::Busy);
-    assert_eq!(
-        (scene.cleanups[0].owner, scene.cleanups[0].end),
-        (held, End::Clean)
-    );
+    assert_eq!(scene.released(), [(held, End::Clean)]);
     assert_eq!(scene.registered.get(&held), Some(&Interest::Settling));
     assert_eq!(scene.session.holds(), 0);
     assert_eq!(scene.notes, [Note::NothingToRenew]);
@@ -325,15 +316,12 @@ fn a_release_is_plain_only_if_the_store_surely_has_neither_a_value_nor_a_long_cl
     assert_eq!(end_of(scene, owner), End::Clean);
 
     // Its value is about to be set, whatever to.
-    let mut scene = Scene::open();
-    let owner = scene.hold(2, acquire("a"))[0];
+    let (mut scene, owner) = Scene::holding("a");
     scene.ask(3, set_value("a", owner));
     assert_eq!(end_of(scene, owner), End::Clean);
 
     // One is set for an owner id that the session does not hold yet, as far as it knows.
-    let mut scene = Scene::open();
-    scene.other_takes("a");
-    let ticket = scene.queue(2, acquire("a"));
+    let (mut scene, ticket) = Scene::waiting_for("a", acquire("a"));
     scene.ask(3, set_value("a", ticket));
     scene.answer();
     scene.other_releases("a");

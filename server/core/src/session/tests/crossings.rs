@@ -13,8 +13,8 @@ use crate::{
     id::FencingToken,
     name::Value,
     session::{
-        AcquireRequest, Closer, CommandFailure, Input, LostWhy, NotGranted, Note, Phase, Refused,
-        RegistryEvent, Request, Response, StreamEnd, Wait, acquire::unexpected,
+        AcquireRequest, Closer, CommandFailure, LostWhy, NotGranted, Phase, Refused, RegistryEvent,
+        Request, Response, StreamEnd, Wait, acquire::unexpected,
     },
 };
 
@@ -45,21 +45,12 @@ fn timed_out() -> Scene {
 #[test]
 fn a_renewal_says_nothing_of_a_hold_that_was_released_meanwhile() {
     let (mut scene, owner) = renewing_two();
-    let name = name("a");
-    scene.ask(5, Request::Release { name, owner });
-    let (id, mut gone) = scene.execute_next();
-    gone.executed.reply = Reply::Lost(Loss::Expired);
-    scene.reply(id, gone);
+    scene.release(5, "a", owner);
+    scene.answer_with(Reply::Lost(Loss::Expired));
     scene.answer();
     assert_eq!(scene.said(), [(4, heartbeat(1))]);
     assert_eq!(scene.session.lease().sequence(), 1);
-    let ended = Note::RenewalEnded {
-        renewed: 1,
-        lost: 0,
-        failed: 0,
-        is_late: false,
-    };
-    assert!(scene.notes.contains(&ended));
+    assert!(scene.notes.contains(&renewal_ended(1, 0, 0)));
     scene.answer();
     assert!(scene.cleanups.is_empty());
 }
@@ -67,27 +58,21 @@ fn a_renewal_says_nothing_of_a_hold_that_was_released_meanwhile() {
 #[test]
 fn a_hold_that_is_found_lost_twice_is_told_once() {
     let (mut scene, owner) = renewing_two();
-    let (id, mut gone) = scene.execute_next();
-    gone.executed.reply = Reply::Lost(Loss::Deleted);
-    scene.reply(id, gone);
+    scene.answer_with(Reply::Lost(Loss::Deleted));
     scene.event(owner, RegistryEvent::Lost(Loss::Forced));
     scene.answer();
     let said = scene.said();
     let [(0, Response::Lost(locks)), (4, Response::Heartbeat { .. })] = &said[..] else {
         panic!("{said:?}");
     };
-    assert_eq!(
-        (locks[0].owner, locks[0].why),
-        (owner, LostWhy::Store(Loss::Forced))
-    );
+    assert_eq!(locks[0].owner, owner);
+    assert_eq!(locks[0].why, LostWhy::Store(Loss::Forced));
     assert_eq!(scene.session.holds(), 1);
 }
 
 #[test]
 fn what_happens_to_a_place_that_is_being_left_changes_nothing() {
-    let mut scene = Scene::open();
-    scene.other_takes("a");
-    let ticket = scene.queue(2, acquire("a"));
+    let (mut scene, ticket) = Scene::waiting_for("a", acquire("a"));
     scene.ask(3, Request::Cancel(2));
     let (token, sent_at) = (FencingToken::new(7), scene.now);
     scene.event(ticket, granted_then(token, sent_at));
@@ -121,9 +106,7 @@ fn a_wait_that_is_over_ends_also_if_the_holder_can_not_be_seen() {
 fn an_answer_of_another_operation_grants_nothing_and_what_was_asked_is_given_back() {
     let mut scene = Scene::open();
     scene.ask(2, Request::Acquire(acquire("a")));
-    let (id, mut garbled) = scene.execute_next();
-    garbled.executed.reply = Reply::Renewed;
-    scene.reply(id, garbled);
+    scene.answer_with(Reply::Renewed);
     let failure = Refused::Store(unexpected("acquire"));
     assert_eq!(refused(&mut scene, 2), failure);
     // The command has arrived.
@@ -134,24 +117,17 @@ fn an_answer_of_another_operation_grants_nothing_and_what_was_asked_is_given_bac
 
 #[test]
 fn a_command_that_does_not_wait_is_not_one_waiter_too_many() {
-    let mut scene = Scene::open();
-    let owner = scene.hold(2, acquire("a"))[0];
+    let (mut scene, owner) = Scene::holding("a");
     let (name, value) = (name("a"), Value::default());
     scene.ask(3, Request::SetValue { name, owner, value });
-    let sent = scene.sent.pop_front().unwrap();
-    let failure = CommandFailure::TooManyWaiters;
-    scene.handle(Input::StoreReply(sent.id, Err(failure)));
+    scene.fail_with(CommandFailure::TooManyWaiters);
     let failure = Refused::Store(unexpected("a command that does not wait"));
     assert_eq!(refused(&mut scene, 3), failure);
 }
 
 #[test]
 fn a_timer_that_fires_early_changes_nothing() {
-    let open = || {
-        let mut scene = Scene::open();
-        scene.hold(2, acquire("a"));
-        scene
-    };
+    let open = || Scene::holding("a").0;
     let detached = || {
         let mut scene = open();
         scene.end_stream(StreamEnd::ByPeer);

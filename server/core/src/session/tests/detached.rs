@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::{endings::scene, fixtures::*, scene::*};
+use super::{fixtures::*, scene::*};
 use crate::{
     command::{End, Loss, Op, Reply},
     session::{AcquireRequest, Interest, Note, Phase, RegistryEvent, Request, StreamEnd, Wait},
@@ -11,7 +11,7 @@ use crate::{
 
 #[test]
 fn a_peer_that_is_gone_has_everything_released_at_once() {
-    let mut scene = scene(Duration::ZERO);
+    let mut scene = Scene::configured(|config| config.grace = Duration::ZERO);
     let held = scene.hold(2, acquire("a"))[0];
     scene.other_takes("b");
     let ticket = scene.queue(3, acquire("b"));
@@ -35,8 +35,7 @@ fn a_peer_that_is_gone_has_everything_released_at_once() {
 
 #[test]
 fn a_broken_stream_leaves_the_holds_until_the_client_can_not_believe_in_them() {
-    let mut scene = scene(GRACE);
-    let held = scene.hold(2, acquire("a"))[0];
+    let (mut scene, held) = Scene::holding("a");
     scene.other_takes("b");
     let ticket = scene.queue(3, acquire("b"));
     scene.end_stream(StreamEnd::Cut);
@@ -44,10 +43,8 @@ fn a_broken_stream_leaves_the_holds_until_the_client_can_not_believe_in_them() {
     // Its wait ends at once.
     assert_eq!(scene.cleanups[0].owner, ticket);
     scene.pass(TTL - Duration::from_millis(1));
-    assert_eq!(
-        (scene.session.phase(), scene.cleanups.len()),
-        (Phase::Lingering, 1)
-    );
+    assert_eq!(scene.session.phase(), Phase::Lingering);
+    assert_eq!(scene.cleanups.len(), 1);
     scene.pass(Duration::from_millis(1));
     assert_eq!(scene.session.phase(), Phase::Ended);
     assert_eq!(scene.cleanups[1].owner, held);
@@ -55,15 +52,14 @@ fn a_broken_stream_leaves_the_holds_until_the_client_can_not_believe_in_them() {
 
 #[test]
 fn a_broken_stream_of_a_session_that_holds_nothing_is_its_end() {
-    let mut scene = scene(GRACE);
+    let mut scene = Scene::open();
     scene.end_stream(StreamEnd::Cut);
     assert_eq!(scene.session.phase(), Phase::Ended);
 }
 
 #[test]
 fn a_session_with_a_grace_is_kept_and_its_keys_end_with_the_grace() {
-    let mut scene = scene(GRACE);
-    let held = scene.hold(2, acquire("a"))[0];
+    let (mut scene, held) = Scene::holding("a");
     scene.end_stream(StreamEnd::ByPeer);
     assert_eq!(scene.session.phase(), Phase::Detached);
     scene.pass(Duration::ZERO);
@@ -106,8 +102,7 @@ fn a_session_without_a_stream_finds_out_by_a_shortening_what_was_taken() {
 
 #[test]
 fn a_renewal_that_is_under_way_is_followed_by_the_shortening() {
-    let mut scene = scene(GRACE);
-    scene.hold(2, acquire("a"));
+    let (mut scene, _) = Scene::holding("a");
     scene.pass(TTL / 3);
     scene.ask(3, Request::Heartbeat { sequence: 1 });
     scene.end_stream(StreamEnd::ByPeer);
@@ -123,9 +118,7 @@ fn a_renewal_that_is_under_way_is_followed_by_the_shortening() {
 
 #[test]
 fn a_waiter_of_a_kept_session_waits_on_and_its_grant_is_kept() {
-    let mut scene = scene(GRACE);
-    scene.other_takes("a");
-    let ticket = scene.queue(2, acquire("a"));
+    let (mut scene, ticket) = Scene::waiting_for("a", acquire("a"));
     scene.end_stream(StreamEnd::ByPeer);
     scene.pass(Duration::from_secs(1));
     assert_eq!(scene.session.phase(), Phase::Detached);
@@ -142,8 +135,7 @@ fn a_waiter_of_a_kept_session_waits_on_and_its_grant_is_kept() {
 
 #[test]
 fn an_acquire_whose_client_has_no_ticket_is_not_kept() {
-    let mut scene = scene(GRACE);
-    scene.hold(2, acquire("held"));
+    let (mut scene, _) = Scene::holding("held");
     scene.room = 1;
     scene.ask(3, Request::Acquire(acquire("sent")));
     scene.ask(4, Request::Acquire(acquire("in line")));
@@ -155,8 +147,7 @@ fn an_acquire_whose_client_has_no_ticket_is_not_kept() {
 
 #[test]
 fn a_kept_session_that_loses_its_permission_lets_go_at_once() {
-    let mut scene = scene(GRACE);
-    scene.hold(2, acquire("a"));
+    let (mut scene, _) = Scene::holding("a");
     scene.end_stream(StreamEnd::ByPeer);
     scene.revise(|_, _| false);
     assert_eq!(scene.cleanups[0].end, End::Unclean);
@@ -165,7 +156,7 @@ fn a_kept_session_that_loses_its_permission_lets_go_at_once() {
 
 #[test]
 fn a_grace_ends_with_what_was_promised() {
-    let mut scene = scene(TTL);
+    let mut scene = Scene::configured(|config| config.grace = TTL);
     scene.hold(2, acquire("a"));
     scene.pass(TTL - Duration::from_secs(1));
     scene.end_stream(StreamEnd::ByPeer);
@@ -177,41 +168,32 @@ fn a_grace_ends_with_what_was_promised() {
 
 #[test]
 fn a_session_whose_promises_have_passed_is_not_kept() {
-    let mut scene = scene(GRACE);
-    scene.hold(2, acquire("a"));
+    let (mut scene, _) = Scene::holding("a");
     // Its silence is not confirmed yet.
     scene.now = scene.now.after(TTL);
     scene.end_stream(StreamEnd::ByPeer);
-    assert_eq!(
-        (scene.session.phase(), scene.is_detached),
-        (Phase::Ended, false)
-    );
+    assert_eq!(scene.session.phase(), Phase::Ended);
+    assert_eq!(scene.is_detached, false);
     assert_eq!(scene.cleanups[0].end, End::Unclean);
 }
 
 #[test]
 fn what_was_revoked_ends_when_its_client_is_gone_although_its_place_is_kept() {
-    let mut scene = scene(GRACE);
-    let revoked = scene.hold(2, acquire("a"))[0];
+    let (mut scene, revoked) = Scene::holding("a");
     scene.other_takes("b");
     scene.queue(3, acquire("b"));
     scene.revise(|of, _| *of == name("b"));
     scene.end_stream(StreamEnd::ByPeer);
-    assert_eq!(
-        (scene.session.phase(), scene.session.acquires()),
-        (Phase::Detached, 1)
-    );
+    assert_eq!(scene.session.phase(), Phase::Detached);
+    assert_eq!(scene.session.acquires(), 1);
     assert_eq!(scene.cleanups.len(), 1);
-    assert_eq!(
-        (scene.cleanups[0].owner, scene.cleanups[0].end),
-        (revoked, End::Unclean)
-    );
+    assert_eq!(scene.released(), [(revoked, End::Unclean)]);
 }
 
 #[test]
 fn a_wait_that_is_over_when_the_client_goes_is_kept_until_it_has_ended() {
     for is_left in [false, true] {
-        let mut scene = scene(GRACE);
+        let mut scene = Scene::open();
         scene.other_takes("a");
         let asked = AcquireRequest {
             wait: Wait::For(Duration::from_secs(1)),
@@ -223,10 +205,8 @@ fn a_wait_that_is_over_when_the_client_goes_is_kept_until_it_has_ended() {
             scene.answer();
         }
         scene.end_stream(StreamEnd::ByPeer);
-        assert_eq!(
-            (scene.session.phase(), scene.session.acquires()),
-            (Phase::Detached, 1)
-        );
+        assert_eq!(scene.session.phase(), Phase::Detached);
+        assert_eq!(scene.session.acquires(), 1);
         scene.answer_all();
         assert_eq!(scene.session.phase(), Phase::Ended);
         assert_eq!((scene.cleanups.len(), scene.waiters("a")), (0, 0));
@@ -235,15 +215,12 @@ fn a_wait_that_is_over_when_the_client_goes_is_kept_until_it_has_ended() {
 
 #[test]
 fn a_hold_that_is_gone_when_the_grace_begins_is_let_go_of() {
-    let mut scene = scene(GRACE);
-    scene.hold(2, acquire("a"));
+    let (mut scene, _) = Scene::holding("a");
     scene.hold(3, acquire("b"));
     scene.end_stream(StreamEnd::ByPeer);
     scene.pass(Duration::ZERO);
     let lose = |scene: &mut Scene| {
-        let (id, mut gone) = scene.execute_next();
-        gone.executed.reply = Reply::Lost(Loss::Deleted);
-        scene.reply(id, gone);
+        scene.answer_with(Reply::Lost(Loss::Deleted));
     };
     lose(&mut scene);
     assert_eq!(scene.session.holds(), 2, "not before all are answered");
@@ -252,14 +229,10 @@ fn a_hold_that_is_gone_when_the_grace_begins_is_let_go_of() {
     assert_eq!(scene.session.holds(), 1);
     // What failed is tried again.
     scene.pass(Duration::from_millis(100));
-    assert_eq!(
-        (scene.ops(), scene.sent[0].name.clone()),
-        (vec!["renew"], name("b"))
-    );
+    assert_eq!(scene.ops(), vec!["renew"]);
+    assert_eq!(scene.sent[0].name.clone(), name("b"));
     lose(&mut scene);
-    assert_eq!(
-        (scene.session.phase(), scene.cleanups.len()),
-        (Phase::Ended, 0)
-    );
+    assert_eq!(scene.session.phase(), Phase::Ended);
+    assert_eq!(scene.cleanups.len(), 0);
     assert!(scene.registered.is_empty());
 }

@@ -10,15 +10,6 @@ use crate::{
     },
 };
 
-/// A session that may not be resumed, or (`grace`) may.
-pub(super) fn scene(grace: Duration) -> Scene {
-    let mut config = config();
-    config.grace = grace;
-    let mut scene = Scene::resume(config, Vec::new());
-    scene.said();
-    scene
-}
-
 /// Checks that an acquire was cancelled, and then the session closed, and nothing else was said.
 #[track_caller]
 fn cancelled_and_closed(scene: &mut Scene, acquire: RequestId, close: RequestId) {
@@ -35,8 +26,7 @@ fn cancelled_and_closed(scene: &mut Scene, acquire: RequestId, close: RequestId)
 
 #[test]
 fn a_close_gives_everything_back_before_it_is_answered() {
-    let mut scene = scene(GRACE);
-    let held = scene.hold(2, acquire("a"))[0];
+    let (mut scene, held) = Scene::holding("a");
     scene.other_takes("b");
     scene.queue(3, acquire("b"));
     scene.ask(4, Request::Acquire(acquire("c")));
@@ -58,17 +48,13 @@ fn a_close_gives_everything_back_before_it_is_answered() {
 
 #[test]
 fn a_close_does_not_wait_for_ever() {
-    let mut scene = scene(GRACE);
-    let held = scene.hold(2, acquire("a"))[0];
+    let (mut scene, held) = Scene::holding("a");
     scene.ask(3, Request::Close(Closer::Client));
     scene.pass(STORE_TIMEOUT * 2 - Duration::from_millis(1));
     assert_eq!(scene.said(), []);
     scene.pass(Duration::from_millis(1));
     assert_eq!(scene.said(), [(3, Response::Closed)]);
-    assert_eq!(
-        (scene.cleanups[0].owner, scene.cleanups[0].end),
-        (held, End::Clean)
-    );
+    assert_eq!(scene.released(), [(held, End::Clean)]);
 }
 
 #[test]
@@ -77,8 +63,7 @@ fn what_was_revoked_outlasts_a_close_unless_the_client_itself_closes() {
         (Closer::Client, End::Clean),
         (Closer::Adapter, End::Unclean),
     ] {
-        let mut scene = scene(GRACE);
-        scene.hold(2, acquire("a"));
+        let (mut scene, _) = Scene::holding("a");
         scene.revise(|_, _| false);
         scene.said();
         scene.ask(3, Request::Close(closer));
@@ -92,8 +77,7 @@ fn what_was_revoked_outlasts_a_close_unless_the_client_itself_closes() {
 
 #[test]
 fn a_coordinator_that_stops_leaves_holds_and_places_to_be_resumed() {
-    let mut scene = scene(GRACE);
-    scene.hold(2, acquire("a"));
+    let (mut scene, _) = Scene::holding("a");
     scene.other_takes("b");
     scene.queue(3, acquire("b"));
     scene.ask(4, Request::Acquire(acquire("c")));
@@ -108,9 +92,7 @@ fn a_coordinator_that_stops_leaves_holds_and_places_to_be_resumed() {
 
 #[test]
 fn a_place_whose_ticket_is_not_told_is_given_up_when_the_coordinator_stops() {
-    let mut config = config();
-    config.tells_tickets = false;
-    let mut scene = Scene::resume(config, Vec::new());
+    let mut scene = Scene::configured(|config| config.tells_tickets = false);
     scene.other_takes("b");
     let ticket = scene.queue(3, acquire("b"));
     scene.handle(Input::Stopping);
@@ -120,8 +102,7 @@ fn a_place_whose_ticket_is_not_told_is_given_up_when_the_coordinator_stops() {
 #[test]
 fn a_session_without_a_stream_stops_as_well() {
     for end in [StreamEnd::ByPeer, StreamEnd::Cut] {
-        let mut scene = scene(GRACE);
-        scene.hold(2, acquire("a"));
+        let (mut scene, _) = Scene::holding("a");
         scene.end_stream(end);
         scene.handle(Input::Stopping);
         assert_eq!(scene.session.phase(), Phase::Ended);
@@ -131,7 +112,7 @@ fn a_session_without_a_stream_stops_as_well() {
 
 #[test]
 fn a_session_is_told_how_long_it_may_still_be_served() {
-    let mut scene = scene(GRACE);
+    let mut scene = Scene::open();
     let deadline = Duration::from_secs(5);
     scene.handle(Input::Draining(deadline));
     assert_eq!(scene.said(), [(0, Response::Draining(deadline))]);
@@ -140,8 +121,7 @@ fn a_session_is_told_how_long_it_may_still_be_served() {
 
 #[test]
 fn a_driver_that_is_dropped_leaves_nothing() {
-    let mut scene = scene(GRACE);
-    scene.hold(2, acquire("a"));
+    let (mut scene, _) = Scene::holding("a");
     scene.other_takes("b");
     scene.queue(3, acquire("b"));
     scene.ask(4, Request::Close(Closer::Client));
@@ -155,7 +135,7 @@ fn a_driver_that_is_dropped_leaves_nothing() {
 
 #[test]
 fn what_waits_for_admission_ends_at_once_when_the_session_closes_or_may_not_have_it() {
-    let mut scene = scene(GRACE);
+    let mut scene = Scene::open();
     scene.room = 0;
     scene.ask(2, Request::Acquire(acquire("a")));
     scene.ask(3, Request::Acquire(acquire("b")));
@@ -170,43 +150,32 @@ fn what_waits_for_admission_ends_at_once_when_the_session_closes_or_may_not_have
 
 #[test]
 fn a_session_that_closes_goes_on_closing_when_the_coordinator_stops() {
-    let mut scene = scene(GRACE);
-    scene.hold(2, acquire("a"));
+    let (mut scene, _) = Scene::holding("a");
     scene.ask(3, Request::Close(Closer::Client));
     scene.handle(Input::Stopping);
-    assert_eq!(
-        (scene.session.phase(), &scene.ended_stream),
-        (Phase::Closing, &None)
-    );
+    assert_eq!(scene.session.phase(), Phase::Closing);
+    assert_eq!(&scene.ended_stream, &None);
     scene.answer();
     assert_eq!(scene.said(), [(3, Response::Closed)]);
-    assert_eq!(
-        (scene.session.phase(), &scene.ended_stream),
-        (Phase::Ended, &Some(None))
-    );
+    assert_eq!(scene.session.phase(), Phase::Ended);
+    assert_eq!(&scene.ended_stream, &Some(None));
     scene.handle(Input::Stopping);
     assert!(scene.cleanups.is_empty());
 }
 
 #[test]
 fn a_release_that_is_under_way_goes_on_as_one_when_the_session_ends() {
-    let mut scene = scene(GRACE);
-    let owner = scene.hold(2, acquire("a"))[0];
-    let name = name("a");
-    scene.ask(3, Request::Release { name, owner });
+    let (mut scene, owner) = Scene::holding("a");
+    scene.release(3, "a", owner);
     scene.terminate();
     // The client gave it back: there is no lock-delay.
     assert_eq!(scene.cleanups.len(), 1);
-    assert_eq!(
-        (scene.cleanups[0].owner, scene.cleanups[0].end),
-        (owner, End::Clean)
-    );
+    assert_eq!(scene.released(), [(owner, End::Clean)]);
 }
 
 #[test]
 fn an_operator_ends_a_session_with_all_that_it_has_and_its_client_is_told() {
-    let mut scene = scene(GRACE);
-    let held = scene.hold(2, acquire("a"))[0];
+    let (mut scene, held) = Scene::holding("a");
     scene.other_takes("b");
     scene.queue(3, acquire("b"));
     scene.ask(4, Request::Acquire(acquire("c")));
@@ -221,10 +190,8 @@ fn an_operator_ends_a_session_with_all_that_it_has_and_its_client_is_told() {
         panic!("{said:?}");
     };
     assert_eq!(lost.len(), 1);
-    assert_eq!(
-        (lost[0].owner, lost[0].why),
-        (held, LostWhy::Store(Loss::Forced))
-    );
+    assert_eq!(lost[0].owner, held);
+    assert_eq!(lost[0].why, LostWhy::Store(Loss::Forced));
     assert_eq!((waited, asked), (&name("b"), &name("c")));
     assert_eq!(scene.ended_stream, Some(Some(Refused::EndedByOperator)));
     assert_eq!(scene.session.phase(), Phase::Closing);
@@ -245,8 +212,7 @@ fn an_operator_ends_a_session_with_all_that_it_has_and_its_client_is_told() {
 #[test]
 fn an_operator_ends_a_session_without_a_stream() {
     for end in [StreamEnd::ByPeer, StreamEnd::Cut] {
-        let mut scene = scene(GRACE);
-        scene.hold(2, acquire("a"));
+        let (mut scene, _) = Scene::holding("a");
         scene.end_stream(end);
         scene.said();
         scene.handle(Input::EndedByOperator);
@@ -260,8 +226,7 @@ fn an_operator_ends_a_session_without_a_stream() {
 #[test]
 fn what_an_operator_ends_and_the_store_does_not_answer_ends_in_the_background() {
     for by_time in [true, false] {
-        let mut scene = scene(GRACE);
-        let held = scene.hold(2, acquire("a"))[0];
+        let (mut scene, held) = Scene::holding("a");
         scene.handle(Input::EndedByOperator);
         if by_time {
             scene.pass(STORE_TIMEOUT * 2);
@@ -276,8 +241,7 @@ fn what_an_operator_ends_and_the_store_does_not_answer_ends_in_the_background() 
 
 #[test]
 fn a_session_that_closes_is_not_ended_once_more() {
-    let mut scene = scene(GRACE);
-    scene.hold(2, acquire("a"));
+    let (mut scene, _) = Scene::holding("a");
     scene.ask(4, Request::Close(Closer::Client));
     scene.handle(Input::EndedByOperator);
     scene.answer_all();

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use super::super::{AcquireRequest, Config, LockSpec, LockSpecs, RegistryEvent, RequestId, Wait};
+use super::super::{
+    AcquireRequest, Config, LockSpec, LockSpecs, Note, RegistryEvent, RequestId, Wait,
+};
 use crate::{
     command::{Acquire, Op},
     failure::StoreError,
@@ -105,6 +107,16 @@ pub(super) fn others(number: u8, wait: bool) -> Acquire {
         max_hold: None,
         wait,
         again: false,
+    }
+}
+
+/// The note of a renewal in time of so many holds.
+pub(super) fn renewal_ended(renewed: usize, lost: usize, failed: usize) -> Note {
+    Note::RenewalEnded {
+        renewed,
+        lost,
+        failed,
+        is_late: false,
     }
 }
 

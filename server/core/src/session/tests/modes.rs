@@ -53,10 +53,7 @@ fn each_name_is_taken_in_its_own_mode_in_the_order_of_the_names() {
     let took = [(); 3].map(|()| taken(&mut scene));
     let expected = [("a", permits(2, 3)), ("b", exclusive), ("c", shared)];
     assert_eq!(took, expected.map(|(text, mode)| (text.to_owned(), mode)));
-    let said = scene.said();
-    let [(2, Response::Granted { locks, .. })] = &said[..] else {
-        panic!("{said:?}");
-    };
+    let locks = scene.locks_granted(2);
     let granted: Vec<_> = locks.iter().map(|lock| lock.name.clone()).collect();
     assert_eq!(granted, ["c", "a", "b"].map(name));
 }
@@ -69,9 +66,7 @@ fn an_acquire_that_begins_again_asks_for_each_name_in_its_own_mode() {
     let asked = [("c", exclusive), ("b", permits(1, 2)), ("a", shared)];
     scene.queue(2, each(&asked));
     scene.pass(TTL / 3);
-    let (id, mut lost) = scene.execute_next();
-    lost.executed.reply = Reply::Lost(Loss::Deleted);
-    scene.reply(id, lost);
+    scene.answer_with(Reply::Lost(Loss::Deleted));
     scene.clean_up();
     // The renewal of the other name, and the release of both.
     while scene.ops()[0] != "acquire" {
@@ -86,9 +81,8 @@ fn an_acquire_that_begins_again_asks_for_each_name_in_its_own_mode() {
 
 #[test]
 fn a_place_is_for_the_mode_of_its_name() {
-    let mut scene = Scene::open();
-    scene.other_takes("b");
-    let ticket = scene.queue(2, each(&[("a", Mode::Exclusive), ("b", Mode::Shared)]));
+    let (mut scene, ticket) =
+        Scene::waiting_for("b", each(&[("a", Mode::Exclusive), ("b", Mode::Shared)]));
     // What joins the queue again if that is lost.
     assert_eq!(scene.tracked.get(&ticket), Some(&Mode::Shared));
     scene.other_releases("b");
@@ -116,10 +110,7 @@ fn an_actor_may_hold_each_name_once_more_in_a_mode_that_its_hold_covers() {
     let asked = again(&[("b", shared), ("a", shared), ("c", exclusive)]);
     scene.ask(3, Request::Acquire(asked));
     scene.answer_all();
-    let said = scene.said();
-    let [(3, Response::Granted { locks, .. })] = &said[..] else {
-        panic!("{said:?}");
-    };
+    let locks = scene.locks_granted(3);
     let counts: Vec<_> = locks.iter().map(|lock| (lock.owner, lock.count)).collect();
     assert_eq!(counts[..2], [(held[1], 2), (held[0], 2)]);
     scene.hold(5, again(&[("a", exclusive), ("b", shared)]));
@@ -199,8 +190,7 @@ fn the_number_of_permits_is_that_of_the_grant_at_once_from_the_queue_and_once_mo
     // A waiter gets what another's end leaves it.
     let waits = scene.queue(6, in_mode(left(1, 4, 5), acquire("a")));
     for _ in 0..2 {
-        let name = name("a");
-        scene.ask(7, Request::Release { name, owner });
+        scene.release(7, "a", owner);
     }
     scene.answer_all();
     let granted = scene

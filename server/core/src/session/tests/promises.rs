@@ -58,8 +58,7 @@ fn a_late_reply_takes_nothing_off_what_stands() {
 
 #[test]
 fn a_renewal_counts_from_when_it_was_sent() {
-    let mut scene = Scene::open();
-    scene.hold(2, acquire("a"));
+    let (mut scene, _) = Scene::holding("a");
     scene.pass(TTL / 3);
     scene.ask(3, beat(1));
     let (id, stamped) = scene.execute_next();
@@ -88,9 +87,7 @@ fn a_resumed_hold_counts_from_when_the_resume_was_sent() {
 
 #[test]
 fn a_hand_off_counts_from_when_the_command_that_found_it_was_sent() {
-    let mut scene = Scene::open();
-    scene.other_takes("a");
-    let ticket = scene.queue(2, acquire("a"));
+    let (mut scene, ticket) = Scene::waiting_for("a", acquire("a"));
     let (token, sent_at) = (FencingToken::new(7), scene.now);
     scene.pass(SECOND);
     scene.ask(3, beat(1));

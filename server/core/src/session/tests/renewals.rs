@@ -7,8 +7,8 @@ use crate::{
     command::{End, Loss, Reply},
     id::OwnerId,
     session::{
-        Input, LostLock, LostWhy, MAX_PENDING_ACKS, Note, Refused, RegistryEvent, Request,
-        Response, StreamEnd,
+        Input, LostLock, LostWhy, MAX_PENDING_ACKS, Refused, RegistryEvent, Request, Response,
+        StreamEnd,
     },
 };
 
@@ -46,8 +46,7 @@ pub(super) fn full() -> Duration {
 
 #[test]
 fn a_heartbeat_is_answered_after_the_holds_that_are_due_were_renewed() {
-    let mut scene = Scene::open();
-    scene.hold(2, acquire("a"));
+    let (mut scene, _) = Scene::holding("a");
     scene.hold(3, acquire("b"));
     scene.pass(Duration::from_secs(1));
     scene.ask(4, beat(1));
@@ -60,19 +59,12 @@ fn a_heartbeat_is_answered_after_the_holds_that_are_due_were_renewed() {
     assert!(scene.said.is_empty());
     scene.answer();
     assert_eq!(acks(&mut scene), [(5, 2, full())]);
-    let ended = Note::RenewalEnded {
-        renewed: 2,
-        lost: 0,
-        failed: 0,
-        is_late: false,
-    };
-    assert!(scene.notes.contains(&ended));
+    assert!(scene.notes.contains(&renewal_ended(2, 0, 0)));
 }
 
 #[test]
 fn a_hold_stands_in_the_store_for_as_long_as_heartbeats_come() {
-    let mut scene = Scene::open();
-    scene.hold(2, acquire("a"));
+    let (mut scene, _) = Scene::holding("a");
     for sequence in 1..=4 {
         scene.pass(TTL / 3);
         scene.ask(10 + sequence, beat(sequence));
@@ -93,8 +85,7 @@ fn a_heartbeat_that_does_not_follow_is_refused() {
 
 #[test]
 fn a_renewal_that_fails_is_tried_again_and_made_good_unasked() {
-    let mut scene = Scene::open();
-    scene.hold(2, acquire("a"));
+    let (mut scene, _) = Scene::holding("a");
     scene.pass(TTL / 3);
     scene.ask(3, beat(1));
     scene.pass(STORE_TIMEOUT);
@@ -112,8 +103,7 @@ fn a_renewal_that_fails_is_tried_again_and_made_good_unasked() {
 
 #[test]
 fn a_failed_renewal_waits_for_a_store_that_is_down() {
-    let mut scene = Scene::open();
-    scene.hold(2, acquire("a"));
+    let (mut scene, _) = Scene::holding("a");
     scene.pass(TTL / 3);
     scene.ask(3, beat(1));
     scene.handle(Input::StoreUp(false));
@@ -130,26 +120,16 @@ fn a_failed_renewal_waits_for_a_store_that_is_down() {
 
 #[test]
 fn a_key_that_is_no_locks_makes_no_renewal_late() {
-    let mut scene = Scene::open();
-    scene.hold(2, acquire("a"));
+    let (mut scene, _) = Scene::holding("a");
     scene.pass(TTL / 3);
     scene.ask(3, beat(1));
     scene.fail(crate::failure::StoreError::WrongType { name: name("a") });
-    let ended = Note::RenewalEnded {
-        renewed: 0,
-        lost: 0,
-        failed: 1,
-        is_late: false,
-    };
-    assert!(scene.notes.contains(&ended));
+    assert!(scene.notes.contains(&renewal_ended(0, 0, 1)));
 }
 
 #[test]
 fn where_replicas_acknowledge_a_heartbeat_does_not_wait_for_them() {
-    let mut config = config();
-    config.needs_replicas = true;
-    let mut scene = Scene::resume(config, Vec::new());
-    scene.said();
+    let mut scene = Scene::configured(|config| config.needs_replicas = true);
     scene.hold(2, acquire("a"));
     scene.pass(TTL / 3);
     scene.ask(3, beat(1));
@@ -160,8 +140,7 @@ fn where_replicas_acknowledge_a_heartbeat_does_not_wait_for_them() {
 
 #[test]
 fn of_too_many_heartbeats_in_a_row_the_oldest_are_not_answered() {
-    let mut scene = Scene::open();
-    scene.hold(2, acquire("a"));
+    let (mut scene, _) = Scene::holding("a");
     scene.pass(TTL / 3);
     for sequence in 1..=20 {
         scene.ask(100 + sequence, beat(sequence));
@@ -174,8 +153,7 @@ fn of_too_many_heartbeats_in_a_row_the_oldest_are_not_answered() {
 
 /// Has a heartbeat, request 4, renew two holds. Returns the owner id of "a", whose renewal was sent first.
 pub(super) fn renewing_two() -> (Scene, OwnerId) {
-    let mut scene = Scene::open();
-    let a = scene.hold(2, acquire("a"))[0];
+    let (mut scene, a) = Scene::holding("a");
     scene.hold(3, acquire("b"));
     scene.pass(TTL / 3);
     scene.ask(4, beat(1));
@@ -185,26 +163,21 @@ pub(super) fn renewing_two() -> (Scene, OwnerId) {
 #[test]
 fn a_hold_that_is_gone_is_told_before_the_heartbeat_is_answered() {
     let (mut scene, a) = renewing_two();
-    let (id, mut gone) = scene.execute_next();
-    gone.executed.reply = Reply::Lost(Loss::Deleted);
-    scene.reply(id, gone);
+    scene.answer_with(Reply::Lost(Loss::Deleted));
     scene.answer();
     let said = scene.said();
     let [(0, Response::Lost(locks)), (4, Response::Heartbeat { .. })] = &said[..] else {
         panic!("{said:?}");
     };
-    assert_eq!(
-        (locks[0].owner, locks[0].why),
-        (a, LostWhy::Store(Loss::Deleted))
-    );
+    assert_eq!(locks[0].owner, a);
+    assert_eq!(locks[0].why, LostWhy::Store(Loss::Deleted));
     assert!(!scene.registered.contains_key(&a), "nothing is released");
     assert!(scene.cleanups.is_empty());
 }
 
 #[test]
 fn a_hold_that_can_not_be_renewed_ends_when_its_time_is_over() {
-    let mut scene = Scene::open();
-    let owner = scene.hold(2, acquire("a"))[0];
+    let (mut scene, owner) = Scene::holding("a");
     scene.handle(Input::StoreUp(false));
     for sequence in 1..=4 {
         scene.pass(TTL / 4);
@@ -226,16 +199,13 @@ fn a_hold_that_can_not_be_renewed_ends_when_its_time_is_over() {
 
 #[test]
 fn a_hold_that_was_taken_is_told_once_a_renewal_has_found_it_gone() {
-    let mut scene = Scene::open();
-    let owner = scene.hold(2, acquire("a"))[0];
+    let (mut scene, owner) = Scene::holding("a");
     scene.force(owner, "a");
     assert_eq!((scene.said(), scene.ops()), (vec![], vec!["renew"]));
     scene.answer();
     let locks = lost(&mut scene);
-    assert_eq!(
-        (locks[0].owner, locks[0].why),
-        (owner, LostWhy::Store(Loss::Forced))
-    );
+    assert_eq!(locks[0].owner, owner);
+    assert_eq!(locks[0].why, LostWhy::Store(Loss::Forced));
     scene.clean_up();
     assert!(scene.registered.is_empty());
     // Once.
@@ -245,8 +215,7 @@ fn a_hold_that_was_taken_is_told_once_a_renewal_has_found_it_gone() {
 
 #[test]
 fn a_message_of_an_earlier_hold_ends_no_later_one() {
-    let mut scene = Scene::open();
-    let owner = scene.hold(2, acquire("a"))[0];
+    let (mut scene, owner) = Scene::holding("a");
     scene.event(owner, RegistryEvent::Lost(Loss::Forced));
     scene.answer_all();
     assert!(scene.said().is_empty() && scene.cleanups.is_empty());
@@ -261,8 +230,7 @@ fn a_message_of_an_earlier_hold_ends_no_later_one() {
 
 #[test]
 fn a_message_that_comes_during_a_renewal_has_another_one_follow() {
-    let mut scene = Scene::open();
-    let owner = scene.hold(2, acquire("a"))[0];
+    let (mut scene, owner) = Scene::holding("a");
     scene.handle(Input::StoreUp(true));
     let (id, before) = scene.execute_next();
     scene.force(owner, "a");
@@ -276,8 +244,7 @@ fn a_message_that_comes_during_a_renewal_has_another_one_follow() {
 
 #[test]
 fn silence_ends_the_session_only_when_it_lasts_on_reading_on() {
-    let mut scene = Scene::open();
-    scene.hold(2, acquire("a"));
+    let (mut scene, _) = Scene::holding("a");
     // The coordinator was paused: a heartbeat was in its socket.
     scene.now = scene.now.after(TTL * 2);
     scene.pass(Duration::ZERO);
@@ -294,8 +261,7 @@ fn silence_ends_the_session_only_when_it_lasts_on_reading_on() {
 
 #[test]
 fn a_silent_session_never_ends_before_its_last_promise() {
-    let mut scene = Scene::open();
-    let owner = scene.hold(2, acquire("a"))[0];
+    let (mut scene, owner) = Scene::holding("a");
     scene.pass(TTL / 3);
     scene.ask(3, beat(1));
     scene.answer();
@@ -309,8 +275,7 @@ fn a_silent_session_never_ends_before_its_last_promise() {
 
 #[test]
 fn a_revoked_hold_stays_until_its_promise_has_passed() {
-    let mut scene = Scene::open();
-    let owner = scene.hold(2, acquire("a"))[0];
+    let (mut scene, owner) = Scene::holding("a");
     scene.pass(Duration::from_secs(1));
     scene.revise(|_, _| false);
     assert_eq!(lost(&mut scene)[0].why, LostWhy::Revoked);
@@ -338,12 +303,10 @@ fn a_revoked_hold_stays_until_its_promise_has_passed() {
 
 #[test]
 fn a_revoked_hold_is_given_back_by_its_client() {
-    let mut scene = Scene::open();
-    let owner = scene.hold(2, acquire("a"))[0];
+    let (mut scene, owner) = Scene::holding("a");
     scene.revise(|_, _| false);
     scene.said();
-    let name = name("a");
-    scene.ask(3, Request::Release { name, owner });
+    scene.release(3, "a", owner);
     scene.answer();
     assert!(matches!(
         scene.said()[..],
@@ -354,8 +317,7 @@ fn a_revoked_hold_is_given_back_by_its_client() {
 
 #[test]
 fn a_revoked_hold_that_is_gone_in_the_store_is_forgotten() {
-    let mut scene = Scene::open();
-    let owner = scene.hold(2, acquire("a"))[0];
+    let (mut scene, owner) = Scene::holding("a");
     scene.revise(|_, _| false);
     scene.said();
     scene.event(owner, RegistryEvent::Lost(Loss::Forced));
@@ -366,8 +328,7 @@ fn a_revoked_hold_that_is_gone_in_the_store_is_forgotten() {
 
 #[test]
 fn changes_of_holds_are_bounded() {
-    let mut scene = Scene::open();
-    let owner = scene.hold(2, acquire("a"))[0];
+    let (mut scene, owner) = Scene::holding("a");
     let value = crate::name::Value::default();
     for request in 0..=1024 {
         let (name, value) = (name("a"), value.clone());
@@ -377,8 +338,7 @@ fn changes_of_holds_are_bounded() {
     let refused = Refused::TooManyRequests(crate::session::Effect::ValueNotChanged);
     assert_eq!(scene.said(), [(1034, Response::Refused(refused))]);
     // A release is not lost for that.
-    let name = name("a");
-    scene.ask(2000, Request::Release { name, owner });
+    scene.release(2000, "a", owner);
     let effect = crate::session::Effect::ReleasedInBackground;
     let refused = Refused::TooManyRequests(effect);
     assert_eq!(scene.said(), [(2000, Response::Refused(refused))]);
@@ -387,11 +347,9 @@ fn changes_of_holds_are_bounded() {
 
 #[test]
 fn a_release_is_answered_by_what_the_store_found() {
-    let mut scene = Scene::open();
-    let owner = scene.hold(2, acquire("a"))[0];
+    let (mut scene, owner) = Scene::holding("a");
     for (request, found) in [(3, true), (4, false)] {
-        let name = name("a");
-        scene.ask(request, Request::Release { name, owner });
+        scene.release(request, "a", owner);
         scene.answer();
         let released = Response::Released {
             released: found,
@@ -402,16 +360,14 @@ fn a_release_is_answered_by_what_the_store_found() {
     assert!(scene.registered.is_empty());
     // One that the store does not answer goes on in the background.
     let owner = scene.hold(5, acquire("a"))[0];
-    let name = name("a");
-    scene.ask(6, Request::Release { name, owner });
+    scene.release(6, "a", owner);
     scene.fail(indeterminate());
     assert_eq!(scene.cleanups[0].owner, owner);
 }
 
 #[test]
 fn a_later_grant_of_the_same_owner_id_is_not_renewed_and_is_given_back() {
-    let mut scene = Scene::open();
-    let owner = scene.hold(2, acquire("a"))[0];
+    let (mut scene, owner) = Scene::holding("a");
     // A fail-over brings the queue back as it was before the grant, and its waiter is granted the lock again.
     scene.grant_again(owner, "a");
     scene.pass(TTL / 3);
@@ -426,8 +382,5 @@ fn a_later_grant_of_the_same_owner_id_is_not_renewed_and_is_given_back() {
         said.iter().any(|(_, response)| is_lost(response)),
         "{said:?}"
     );
-    assert_eq!(
-        (scene.cleanups[0].owner, scene.cleanups[0].end),
-        (owner, End::Unclean)
-    );
+    assert_eq!(scene.released(), [(owner, End::Unclean)]);
 }

@@ -29,9 +29,7 @@ fn a_client_that_has_nothing_may_rest_and_is_not_taken_for_dead() {
 
 #[test]
 fn a_client_that_holds_or_waits_may_not_rest() {
-    let mut scene = Scene::open();
-    scene.other_takes("a");
-    scene.queue(2, acquire("a"));
+    let (mut scene, _) = Scene::waiting_for("a", acquire("a"));
     scene.ask(3, beat(1));
     assert_eq!(rest(&mut scene), None);
     scene.ask(4, Request::Cancel(2));

@@ -51,10 +51,8 @@ pub(super) fn opened(scene: &mut Scene) -> Opened {
 #[test]
 fn a_hold_is_taken_over_with_its_token_and_whoever_had_it_is_told() {
     let mut scene = resuming(vec![hold("a", 7)]);
-    assert_eq!(
-        (scene.session.phase(), scene.ops()),
-        (Phase::Resuming, vec!["resume"])
-    );
+    assert_eq!(scene.session.phase(), Phase::Resuming);
+    assert_eq!(scene.ops(), vec!["resume"]);
     scene.other_takes_as(7, "a");
     scene.answer();
     let opened = opened(&mut scene);
@@ -172,10 +170,7 @@ fn what_is_not_known_to_be_ours_is_left_until_its_time_is_over() {
     assert_eq!(scene.session.phase(), Phase::Lingering);
     scene.pass(TTL);
     assert_eq!(scene.session.phase(), Phase::Ended);
-    assert_eq!(
-        (scene.cleanups[0].owner, scene.cleanups[0].end),
-        (id(107), End::Unclean)
-    );
+    assert_eq!(scene.released(), [(id(107), End::Unclean)]);
 }
 
 #[test]
@@ -250,9 +245,7 @@ fn requests_and_losses_before_the_opening_wait_for_it() {
     scene.force(id(107), "a");
     scene.ask(9, Request::Acquire(acquire("c")));
     assert!(scene.said.is_empty());
-    let (reply, mut stamped) = scene.execute_next();
-    stamped.executed.reply = Reply::Lost(Loss::Deleted);
-    scene.reply(reply, stamped);
+    scene.answer_with(Reply::Lost(Loss::Deleted));
     scene.answer();
     let said = scene.said();
     assert!(
@@ -371,14 +364,10 @@ fn what_was_taken_over_so_far_is_left_when_the_coordinator_stops() {
 #[test]
 fn an_answer_of_another_operation_ends_it_and_it_may_have_been_carried_out() {
     let garbled = |scene: &mut Scene| {
-        let (reply, mut stamped) = scene.execute_next();
-        stamped.executed.reply = Reply::Renewed;
-        scene.reply(reply, stamped);
+        scene.answer_with(Reply::Renewed);
     };
     let too_many = |scene: &mut Scene| {
-        let sent = scene.sent.pop_front().unwrap();
-        let failure = CommandFailure::TooManyWaiters;
-        scene.handle(Input::StoreReply(sent.id, Err(failure)));
+        scene.fail_with(CommandFailure::TooManyWaiters);
     };
     for answer in [garbled, too_many] {
         let mut scene = resuming(vec![hold("a", 7)]);

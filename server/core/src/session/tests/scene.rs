@@ -7,9 +7,9 @@ use std::{
 
 use super::{
     super::{
-        AcquireRequest, CommandFailure, CommandId, Config, Context, Input, Interest, Note, Output,
-        PendingCleanup, Phase, Refused, RegistryEvent, Request, RequestId, Response, Resumption,
-        Session, StreamEnd, WaitEnd,
+        AcquireRequest, CommandFailure, CommandId, Config, Context, GrantedLock, Input, Interest,
+        Note, OneOrMore, Output, PendingCleanup, Phase, Refused, RegistryEvent, Request, RequestId,
+        Response, Resumption, Session, StreamEnd, WaitEnd,
     },
     fixtures::*,
 };
@@ -22,6 +22,7 @@ use crate::{
     name::LockName,
     table::LockTable,
     time::{Moment, StoreTime},
+    view::NameView,
 };
 
 /// A command that the store has not answered.
@@ -62,9 +63,31 @@ pub(super) struct Scene {
 impl Scene {
     /// A session that is open.
     pub(super) fn open() -> Self {
-        let mut scene = Self::resume(config(), Vec::new());
+        Self::configured(|_| {})
+    }
+
+    /// A session that is open, with another configuration.
+    pub(super) fn configured(change: impl FnOnce(&mut Config)) -> Self {
+        let mut config = config();
+        change(&mut config);
+        let mut scene = Self::resume(config, Vec::new());
         scene.said.clear();
         scene
+    }
+
+    /// An open session that holds a lock, by request 2; and the owner id of that.
+    pub(super) fn holding(text: &str) -> (Self, OwnerId) {
+        let mut scene = Self::open();
+        let owner = scene.hold(2, acquire(text))[0];
+        (scene, owner)
+    }
+
+    /// An open session whose request 2 waits for a lock that somebody else holds; and its ticket.
+    pub(super) fn waiting_for(text: &str, asked: AcquireRequest) -> (Self, OwnerId) {
+        let mut scene = Self::open();
+        scene.other_takes(text);
+        let ticket = scene.queue(2, asked);
+        (scene, ticket)
     }
 
     /// A session that takes this over.
@@ -123,6 +146,11 @@ impl Scene {
 
     pub(super) fn ask(&mut self, request: RequestId, asked: Request) {
         self.handle(Input::Request(request, asked));
+    }
+
+    pub(super) fn release(&mut self, request: RequestId, text: &str, owner: OwnerId) {
+        let name = name(text);
+        self.ask(request, Request::Release { name, owner });
     }
 
     pub(super) fn terminate(&mut self) {
@@ -275,6 +303,13 @@ impl Scene {
         self.handle(Input::StoreReply(id, Ok(stamped)));
     }
 
+    /// Has the store carry out the oldest command, and answer something else.
+    pub(super) fn answer_with(&mut self, reply: Reply) {
+        let (id, mut stamped) = self.execute_next();
+        stamped.executed.reply = reply;
+        self.reply(id, stamped);
+    }
+
     fn deliver(&mut self, stamped: &Stamped) {
         for handed in &stamped.executed.handed {
             if self.registered.get(&handed.owner) == Some(&Interest::Waits) {
@@ -298,8 +333,11 @@ impl Scene {
 
     /// Fails the oldest command.
     pub(super) fn fail(&mut self, error: StoreError) {
+        self.fail_with(CommandFailure::Store(error));
+    }
+
+    pub(super) fn fail_with(&mut self, failure: CommandFailure) {
         let sent = self.sent.pop_front().unwrap();
-        let failure = CommandFailure::Store(error);
         self.handle(Input::StoreReply(sent.id, Err(failure)));
     }
 
@@ -379,28 +417,26 @@ impl Scene {
         self.table = LockTable::default();
     }
 
-    /// Returns the number of holders of a lock.
-    pub(super) fn holders(&mut self, text: &str) -> usize {
+    fn view(&mut self, text: &str) -> Box<NameView> {
         match self.apply(name(text), Op::View { waiters: 0 }).reply {
-            Reply::Seen(view) => view.holders.len(),
+            Reply::Seen(view) => view,
             other => panic!("{other:?}"),
         }
+    }
+
+    /// Returns the number of holders of a lock.
+    pub(super) fn holders(&mut self, text: &str) -> usize {
+        self.view(text).holders.len()
     }
 
     /// Returns the number of a semaphore's permits that are taken.
     pub(super) fn permits_taken(&mut self, text: &str) -> u64 {
-        match self.apply(name(text), Op::View { waiters: 0 }).reply {
-            Reply::Seen(view) => view.permits_taken,
-            other => panic!("{other:?}"),
-        }
+        self.view(text).permits_taken
     }
 
     /// Returns the number of waiters of a lock.
     pub(super) fn waiters(&mut self, text: &str) -> u64 {
-        match self.apply(name(text), Op::View { waiters: 0 }).reply {
-            Reply::Seen(view) => view.waiter_count,
-            other => panic!("{other:?}"),
-        }
+        self.view(text).waiter_count
     }
 
     /// Takes locks that are free, all answers included; gives their owner ids in the order of the names.
@@ -412,10 +448,14 @@ impl Scene {
 
     /// The owner ids of the grant that was said last.
     pub(super) fn granted(&mut self, request: RequestId) -> Vec<OwnerId> {
+        let locks = self.locks_granted(request);
+        locks.iter().map(|lock| lock.owner).collect()
+    }
+
+    /// The locks of the grant that was said last.
+    pub(super) fn locks_granted(&mut self, request: RequestId) -> OneOrMore<GrantedLock> {
         match self.said.pop() {
-            Some((id, Response::Granted { locks, .. })) if id == request => {
-                locks.iter().map(|lock| lock.owner).collect()
-            }
+            Some((id, Response::Granted { locks, .. })) if id == request => locks,
             other => panic!("{other:?}"),
         }
     }
@@ -433,6 +473,19 @@ impl Scene {
     /// Returns the answers since the last call.
     pub(super) fn said(&mut self) -> Vec<(RequestId, Response)> {
         std::mem::take(&mut self.said)
+    }
+
+    /// The owner ids that are released in the background, and how.
+    pub(super) fn released(&self) -> Vec<(OwnerId, End)> {
+        let cleanups = self.cleanups.iter();
+        cleanups.map(|it| (it.owner, it.end)).collect()
+    }
+
+    /// The operations that the store has not answered, in short, each with its name.
+    pub(super) fn asked(&self) -> Vec<(&'static str, &str)> {
+        let sent = self.sent.iter();
+        sent.map(|sent| (in_short(&sent.op), sent.name.as_str()))
+            .collect()
     }
 
     /// The operations that the store has not answered, in short.

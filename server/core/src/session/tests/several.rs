@@ -8,10 +8,9 @@ use super::{
     scene::*,
 };
 use crate::{
-    command::{End, Loss, Op},
+    command::{End, Loss, Op, Reply},
     id::Actor,
     mode::{Limit, Mode, Permits},
-    name::LockName,
     session::{
         AcquireRequest, LockSpecs, NotGranted, Phase, Refused, Request, Response, StreamEnd, Wait,
     },
@@ -26,23 +25,15 @@ pub(super) fn several(names: &[&str]) -> AcquireRequest {
     }
 }
 
-/// The names of the commands that the store has not answered.
-fn names(scene: &Scene) -> Vec<LockName> {
-    scene.sent.iter().map(|sent| sent.name.clone()).collect()
-}
-
 #[test]
 fn names_are_taken_in_their_order_and_granted_in_the_clients() {
     let mut scene = Scene::open();
     scene.ask(2, Request::Acquire(several(&["c", "a", "b"])));
     for text in ["a", "b", "c"] {
-        assert_eq!(names(&scene), [name(text)]);
+        assert_eq!(scene.asked(), [("acquire", text)]);
         scene.answer();
     }
-    let said = scene.said();
-    let [(2, Response::Granted { locks, .. })] = &said[..] else {
-        panic!("{said:?}");
-    };
+    let locks = scene.locks_granted(2);
     let granted: Vec<_> = locks.iter().map(|lock| lock.name.clone()).collect();
     assert_eq!(granted, ["c", "a", "b"].map(name));
     assert_eq!(scene.session.holds(), 3);
@@ -66,65 +57,29 @@ fn giving_back_a() -> Scene {
 fn what_was_taken_is_given_back_before_the_client_hears_that_it_has_not_all() {
     let mut scene = giving_back_a();
     assert!(scene.said.is_empty());
-    assert_eq!(
-        (scene.ops(), names(&scene)),
-        (vec!["release"], vec![name("a")])
-    );
+    assert_eq!(scene.asked(), [("release", "a")]);
     scene.answer();
-    let said = scene.said();
-    assert!(
-        matches!(
-            said[..],
-            [(
-                2,
-                Response::NotGranted {
-                    why: NotGranted::Busy,
-                    ..
-                }
-            )]
-        ),
-        "{said:?}"
-    );
+    assert_eq!(not_granted(&mut scene, 2), NotGranted::Busy);
     assert_eq!(scene.holders("a"), 0);
 }
 
 #[test]
 fn a_place_is_told_once_and_a_cancel_gives_everything_back() {
-    let mut scene = Scene::open();
-    scene.other_takes("b");
-    let ticket = scene.queue(2, several(&["a", "b"]));
+    let (mut scene, ticket) = Scene::waiting_for("b", several(&["a", "b"]));
     // Holding one while it waits for another, it may be part of a deadlock.
     assert!(scene.watched.contains(&ticket));
     scene.ask(3, Request::Cancel(2));
     scene.answer_all();
-    let said = scene.said();
-    assert!(
-        matches!(
-            said[..],
-            [(
-                2,
-                Response::NotGranted {
-                    why: NotGranted::Cancelled,
-                    ..
-                }
-            )]
-        ),
-        "{said:?}"
-    );
+    assert_eq!(not_granted(&mut scene, 2), NotGranted::Cancelled);
     assert_eq!((scene.holders("a"), scene.waiters("b")), (0, 0));
     assert!(scene.registered.is_empty());
 }
 
 #[test]
 fn what_was_taken_is_renewed_while_the_rest_is_waited_for() {
-    let mut scene = Scene::open();
-    scene.other_takes("b");
-    scene.queue(2, several(&["a", "b"]));
+    let (mut scene, _) = Scene::waiting_for("b", several(&["a", "b"]));
     scene.pass(TTL / 3);
-    assert_eq!(
-        (scene.ops(), names(&scene)),
-        (vec!["renew"], vec![name("a")])
-    );
+    assert_eq!(scene.asked(), [("renew", "a")]);
     // One that fails is tried again soon.
     scene.fail(indeterminate());
     scene.pass(Duration::from_millis(99));
@@ -138,13 +93,9 @@ fn what_was_taken_is_renewed_while_the_rest_is_waited_for() {
 
 #[test]
 fn an_acquire_that_lost_what_it_took_begins_again() {
-    let mut scene = Scene::open();
-    scene.other_takes("c");
-    let first = scene.queue(2, several(&["a", "b", "c"]));
+    let (mut scene, first) = Scene::waiting_for("c", several(&["a", "b", "c"]));
     scene.pass(TTL / 3);
-    let (id, mut lost) = scene.execute_next();
-    lost.executed.reply = crate::command::Reply::Lost(Loss::Deleted);
-    scene.reply(id, lost);
+    scene.answer_with(Reply::Lost(Loss::Deleted));
     // The renewal of the other is under way; the place is given up, and both are released.
     assert_eq!(scene.ops(), ["renew", "release", "release"]);
     assert_eq!(scene.cleanups[0].owner, first);
@@ -153,7 +104,7 @@ fn an_acquire_that_lost_what_it_took_begins_again() {
     scene.answer();
     assert_eq!(scene.ops(), ["release"], "only then");
     scene.answer();
-    assert_eq!(names(&scene), [name("a")]);
+    assert_eq!(scene.asked(), [("acquire", "a")]);
     // With owner ids of its own, and the place is no news.
     let Op::Acquire(again) = &scene.sent[0].op else {
         panic!("not an acquire");
@@ -166,9 +117,7 @@ fn an_acquire_that_lost_what_it_took_begins_again() {
 
 #[test]
 fn what_was_taken_is_lost_when_it_can_not_be_renewed_in_time() {
-    let mut scene = Scene::open();
-    scene.other_takes("b");
-    scene.queue(2, several(&["a", "b"]));
+    let (mut scene, _) = Scene::waiting_for("b", several(&["a", "b"]));
     let mut began = 0;
     for _ in 0..100 {
         scene.pass(Duration::from_millis(100));
@@ -182,8 +131,7 @@ fn what_was_taken_is_lost_when_it_can_not_be_renewed_in_time() {
             break;
         }
     }
-    assert_eq!(scene.ops(), ["release"]);
-    assert_eq!(names(&scene), [name("a")]);
+    assert_eq!(scene.asked(), [("release", "a")]);
 }
 
 #[test]
@@ -202,20 +150,7 @@ fn the_time_of_several_is_one() {
     assert!(scene.said().is_empty(), "the place is told once");
     scene.pass(Duration::from_secs(1));
     scene.answer_all();
-    let said = scene.said();
-    assert!(
-        matches!(
-            said[..],
-            [(
-                2,
-                Response::NotGranted {
-                    why: NotGranted::TimedOut,
-                    ..
-                }
-            )]
-        ),
-        "{said:?}"
-    );
+    assert_eq!(not_granted(&mut scene, 2), NotGranted::TimedOut);
 }
 
 #[test]
@@ -229,10 +164,7 @@ fn names_that_the_actor_holds_are_held_once_more() {
     scene.ask(3, Request::Acquire(asked.clone()));
     assert_eq!(scene.ops(), ["set count", "acquire"]);
     scene.answer_all();
-    let said = scene.said();
-    let [(3, Response::Granted { locks, .. })] = &said[..] else {
-        panic!("{said:?}");
-    };
+    let locks = scene.locks_granted(3);
     let last = locks.iter().last().unwrap();
     assert_eq!((last.owner, last.count), (held[0], 2));
     // If the hold is lost meanwhile, nothing is granted.
@@ -257,9 +189,7 @@ fn names_that_the_actor_holds_are_held_once_more() {
 #[test]
 fn a_stream_that_ends_in_the_middle_leaves_nothing() {
     for end in [StreamEnd::ByPeer, StreamEnd::Cut] {
-        let mut scene = Scene::open();
-        scene.other_takes("b");
-        scene.queue(2, several(&["a", "b"]));
+        let (mut scene, _) = Scene::waiting_for("b", several(&["a", "b"]));
         scene.end_stream(end);
         assert_eq!(scene.session.acquires(), 0);
         // The place and the name that was taken.
@@ -269,23 +199,13 @@ fn a_stream_that_ends_in_the_middle_leaves_nothing() {
 
 #[test]
 fn a_loss_that_is_found_while_the_acquire_is_given_up_begins_nothing_again() {
-    let mut scene = Scene::open();
-    scene.other_takes("b");
-    scene.queue(2, several(&["a", "b"]));
+    let (mut scene, _) = Scene::waiting_for("b", several(&["a", "b"]));
     scene.pass(TTL / 3);
     scene.ask(3, Request::Cancel(2));
-    let (id, mut lost) = scene.execute_next();
-    lost.executed.reply = crate::command::Reply::Lost(Loss::Deleted);
-    scene.reply(id, lost);
-    assert_eq!(
-        (scene.ops(), names(&scene)),
-        (vec!["release"], vec![name("b")])
-    );
+    scene.answer_with(Reply::Lost(Loss::Deleted));
+    assert_eq!(scene.asked(), [("release", "b")]);
     scene.answer();
-    assert_eq!(
-        (scene.ops(), names(&scene)),
-        (vec!["release"], vec![name("a")])
-    );
+    assert_eq!(scene.asked(), [("release", "a")]);
     scene.answer();
     assert_eq!(not_granted(&mut scene, 2), NotGranted::Cancelled);
     assert!(scene.sent.is_empty() && scene.cleanups.is_empty());
@@ -299,10 +219,7 @@ fn names_that_may_not_be_held_any_more_are_given_back_before_that_is_told() {
     scene.revise(|of, _| *of != name("b"));
     scene.answer();
     // The one that was on its way is given back, and the other one is not asked for.
-    assert_eq!(
-        (scene.ops(), names(&scene)),
-        (vec!["release"], vec![name("a")])
-    );
+    assert_eq!(scene.asked(), [("release", "a")]);
     assert!(scene.said.is_empty());
     scene.answer();
     assert_eq!(refused(&mut scene, 2), denied("b"));
@@ -311,9 +228,7 @@ fn names_that_may_not_be_held_any_more_are_given_back_before_that_is_told() {
     scene.other_takes("b");
     scene.queue(3, several(&["a", "b"]));
     scene.pass(TTL / 3);
-    let (id, mut lost) = scene.execute_next();
-    lost.executed.reply = crate::command::Reply::Lost(Loss::Deleted);
-    scene.reply(id, lost);
+    scene.answer_with(Reply::Lost(Loss::Deleted));
     scene.revise(|of, _| *of != name("a"));
     scene.clean_up();
     scene.answer();
@@ -336,10 +251,7 @@ fn what_was_taken_is_given_back_before_another_limit_is_told() {
     scene.ask(3, Request::Acquire(of(&["a", "b"], 4)));
     scene.answer();
     scene.answer();
-    assert_eq!(
-        (scene.ops(), names(&scene)),
-        (vec!["release"], vec![name("a")])
-    );
+    assert_eq!(scene.asked(), [("release", "a")]);
     assert!(scene.said.is_empty());
     scene.answer();
     let limit = Limit {
@@ -357,25 +269,20 @@ fn a_name_that_is_being_given_back_goes_on_in_the_background_when_the_stream_bre
     let mut scene = giving_back_a();
     assert_eq!(scene.ops(), ["release"]);
     scene.end_stream(StreamEnd::Cut);
-    assert_eq!(
-        (scene.cleanups.len(), scene.cleanups[0].end),
-        (1, End::Clean)
-    );
+    assert_eq!(scene.cleanups.len(), 1);
+    assert_eq!(scene.cleanups[0].end, End::Clean);
     assert_eq!(scene.cleanups[0].name, name("a"));
 }
 
 #[test]
 fn several_that_are_being_given_up_are_not_kept() {
-    let mut scene = Scene::open();
-    scene.hold(2, acquire("held"));
+    let (mut scene, _) = Scene::holding("held");
     scene.other_takes("b");
     scene.queue(3, several(&["a", "b"]));
     scene.ask(4, Request::Cancel(3));
     scene.end_stream(StreamEnd::ByPeer);
-    assert_eq!(
-        (scene.session.phase(), scene.session.acquires()),
-        (Phase::Detached, 0)
-    );
+    assert_eq!(scene.session.phase(), Phase::Detached);
+    assert_eq!(scene.session.acquires(), 0);
     let released: Vec<_> = scene
         .cleanups
         .iter()
