@@ -10,22 +10,17 @@ use crate::lease::LockState;
 #[test]
 fn a_disowned_stream_suspends_what_is_held_whatever_the_grace() {
     let mut session = Session::holding(0);
-    let stream = session.stream;
     session.message(4_000, 0, heartbeat(0));
-    session
-        .machine
-        .stream_ended(at(5_000), stream, StreamEnd::Disowned);
+    session.stream_ends(5_000, StreamEnd::Disowned);
     assert_eq!(session.state(5_000), LockState::Suspended);
     assert!(session.machine.wants_connection());
     let resumes = session.connect(5_100).unwrap();
     let next = resumes[0].2.clone();
-    assert_eq!(session.message(5_200, 1, opened(&[&next])), [Seen::Opened]);
+    assert_eq!(session.message(5_200, 1, opened(&[&next])), [Opened]);
     assert_eq!(session.held(5_200, 0), Ok(()));
 
     // It is kept for no longer than it was promised.
-    session
-        .machine
-        .stream_ended(at(6_000), session.stream, StreamEnd::Disowned);
+    session.stream_ends(6_000, StreamEnd::Disowned);
     assert_eq!(session.state(14_999), LockState::Suspended);
     assert_eq!(
         session.state(15_000),
@@ -37,9 +32,7 @@ fn a_disowned_stream_suspends_what_is_held_whatever_the_grace() {
 fn waits_fail_when_no_coordinator_knows_the_client() {
     let mut session = Session::open_at(0);
     session.acquire(0, 2, None);
-    session
-        .machine
-        .stream_ended(at(10), session.stream, StreamEnd::Disowned);
+    session.stream_ends(10, StreamEnd::Disowned);
     let error = ConnectError::refused(
         "http://test".into(),
         Failure::from_status(tonic::Status::unauthenticated("who are you?")),
@@ -64,7 +57,7 @@ fn newer_credentials_are_moved_to_with_all_that_is_held() {
     let resumes = session.connect(10).unwrap();
     assert_eq!(session.state(10), LockState::Held);
     let seen = session.message(20, 1, opened(&[&resumes[0].2]));
-    assert_eq!(seen, [Seen::Close, Seen::Opened]);
+    assert_eq!(seen, [Close, Opened]);
     assert_eq!(session.state(20), LockState::Held);
     assert!(!session.machine.wants_connection());
 }
@@ -81,15 +74,12 @@ fn newer_credentials_that_nobody_takes_leave_everything_as_it_was() {
         reason: "UNAUTHENTICATED".into(),
         ..Default::default()
     };
-    assert_eq!(
-        session.message(20, 1, Response::Error(refusal)),
-        [Seen::HangUp]
-    );
+    assert_eq!(session.message(20, 1, Response::Error(refusal)), [HangUp]);
     assert!(session.machine.wants_connection());
     assert!(session.machine.goes_on_outdated(at(30)));
     assert!(!session.machine.wants_connection());
     let seen = session.seen();
-    assert!(matches!(seen[..], [Seen::Acquire { .. }]), "{seen:?}");
+    assert!(matches!(seen[..], [Acquire { .. }]), "{seen:?}");
     session.message_on(40, former, 0, heartbeat(0));
     assert_eq!(session.state(40), LockState::Held);
 

@@ -31,7 +31,7 @@ fn several_names_are_asked_for_and_granted_together_in_the_order_named() {
     assert_eq!(acquire.names, ["lock3", "lock1", "lock2"]);
 
     let granted = session.grant_all(1, 2, &[(3, 30, 1), (1, 10, 1), (2, 20, 1)], 0);
-    assert_eq!(granted, [Seen::Acquired(1)]);
+    assert_eq!(granted, [Acquired(1)]);
     let names: Vec<_> = session
         .leases
         .iter()
@@ -39,10 +39,7 @@ fn several_names_are_asked_for_and_granted_together_in_the_order_named() {
         .collect();
     assert_eq!(names, ["lock3", "lock1", "lock2"]);
     // From here on each has its own fate.
-    assert_eq!(
-        session.release(2, 1, Some(80)),
-        [Seen::Release { id: 3, owner: 10 }]
-    );
+    assert_eq!(session.release(2, 1, Some(80)), [Release(3, 10)]);
     assert_eq!(session.held(2, 0), Ok(()));
     assert_eq!(session.held(2, 1), Err(LostReason::Released));
     assert_eq!(session.held(2, 2), Ok(()));
@@ -50,23 +47,22 @@ fn several_names_are_asked_for_and_granted_together_in_the_order_named() {
 
 #[test]
 fn several_names_granted_otherwise_than_asked_are_all_given_back_and_reported() {
-    let release = |id, owner| Seen::Release { id, owner };
     for (granted, given_back) in [
         (
             vec![(2, 20, 1), (1, 10, 1)],
-            vec![release(3, 20), release(4, 10)],
+            vec![Release(3, 20), Release(4, 10)],
         ),
-        (vec![(1, 10, 1)], vec![release(3, 10)]),
+        (vec![(1, 10, 1)], vec![Release(3, 10)]),
         (
             vec![(1, 10, 1), (2, 20, 1), (2, 21, 1)],
-            vec![release(3, 10), release(4, 20), release(5, 21)],
+            vec![Release(3, 10), Release(4, 20), Release(5, 21)],
         ),
         (vec![], vec![]),
     ] {
         let mut session = Session::open_at(0);
         session.ask(0, 1, exclusive(&[1, 2]));
         let mut expected = given_back;
-        expected.push(Seen::Failed(1, "refused"));
+        expected.push(Failed(1, "refused"));
         assert_eq!(session.grant_all(1, 2, &granted, 0), expected);
         assert!(session.machine.holds.is_empty());
     }
@@ -76,24 +72,17 @@ fn several_names_granted_otherwise_than_asked_are_all_given_back_and_reported() 
 fn no_names_are_never_granted() {
     let mut session = Session::open_at(0);
     session.ask(0, 1, exclusive(&[]));
-    assert_eq!(
-        session.grant_all(1, 2, &[], 0),
-        [Seen::Failed(1, "refused")]
-    );
+    assert_eq!(session.grant_all(1, 2, &[], 0), [Failed(1, "refused")]);
 }
 
 #[test]
 fn several_names_that_cross_a_cancellation_are_all_given_back() {
     let mut session = Session::open_at(0);
     session.ask(0, 1, exclusive(&[1, 2]));
-    session.machine.cancel(at(1), 1);
-    assert_eq!(session.seen(), [Seen::Cancel(2)]);
+    assert_eq!(session.cancel(1, 1), [Cancel(2)]);
     assert_eq!(
         session.grant_all(2, 2, &[(1, 10, 1), (2, 20, 1)], 0),
-        [
-            Seen::Release { id: 4, owner: 10 },
-            Seen::Release { id: 5, owner: 20 }
-        ]
+        [Release(4, 10), Release(5, 20)]
     );
 }
 
@@ -102,19 +91,12 @@ fn several_names_that_come_too_late_are_given_back_and_asked_for_again() {
     let mut session = Session::open_at(0);
     session.ask(0, 1, exclusive(&[1, 2]));
     let seen = session.grant_all(9_900, 2, &[(1, 10, 1), (2, 20, 1)], 0);
-    let again = Seen::Acquire {
+    let again = Acquire {
         id: 5,
         name: "lock1,lock2".into(),
         wait: None,
     };
-    assert_eq!(
-        seen,
-        [
-            Seen::Release { id: 3, owner: 10 },
-            Seen::Release { id: 4, owner: 20 },
-            again
-        ]
-    );
+    assert_eq!(seen, [Release(3, 10), Release(4, 20), again]);
 }
 
 #[test]
@@ -122,14 +104,8 @@ fn one_of_several_names_is_lost_alone() {
     let mut session = Session::open_at(0);
     session.ask(0, 1, exclusive(&[1, 2]));
     session.grant_all(1, 2, &[(1, 10, 1), (2, 20, 1)], 0);
-    let lost = v1::SessionLost {
-        locks: vec![v1::LostLock {
-            name: "lock2".into(),
-            owner_id: vec![20],
-            reason: v1::LostReason::Deleted.into(),
-        }],
-    };
-    session.message(2, 0, Response::Lost(lost));
+    let lost = lost(2, 20, v1::LostReason::Deleted);
+    session.message(2, 0, lost);
     assert_eq!(session.held(2, 0), Ok(()));
     assert_eq!(session.held(2, 1), Err(LostReason::Deleted));
 }
@@ -220,12 +196,9 @@ fn everything_that_was_asked_is_asked_again_on_the_next_stream() {
 
     session.stream_ended(1_000);
     session.stream = session.machine.connected(at(1_000), "http://test".into());
-    assert_eq!(session.seen(), [Seen::Open]);
-    let opened = v1::SessionResponse {
-        request_id: 1,
-        response: Some(Response::Opened(v1::SessionOpened::default())),
-    };
-    session.machine.message(at(1_000), session.stream, opened);
+    assert_eq!(session.seen(), [Open]);
+    let opened = Response::Opened(v1::SessionOpened::default());
+    session.say(1_000, session.stream, 1, opened);
     assert!(matches!(
         session.machine.next_output(),
         Some(Output::Opened(..))
@@ -238,37 +211,22 @@ fn everything_that_was_asked_is_asked_again_on_the_next_stream() {
 
 #[test]
 fn refusals_are_told_by_their_reason() {
+    let failed_precondition = |reason| refusal(tonic::Code::FailedPrecondition, reason);
     let limit = v1::SessionFailure {
         metadata: [("limit".to_owned(), "3".to_owned())].into(),
-        ..refusal(tonic::Code::FailedPrecondition, "LIMIT_MISMATCH")
+        ..failed_precondition("LIMIT_MISMATCH")
     };
     for (failure, told, retryable) in [
-        (
-            refusal(tonic::Code::FailedPrecondition, "SELF_DEADLOCK"),
-            "self-deadlock",
-            false,
-        ),
-        (
-            refusal(tonic::Code::FailedPrecondition, "UPGRADE_REFUSED"),
-            "upgrade",
-            false,
-        ),
+        (failed_precondition("SELF_DEADLOCK"), "self-deadlock", false),
+        (failed_precondition("UPGRADE_REFUSED"), "upgrade", false),
         (limit, "limit", false),
         // A limit that can't be read is no limit.
-        (
-            refusal(tonic::Code::FailedPrecondition, "LIMIT_MISMATCH"),
-            "refused",
-            false,
-        ),
+        (failed_precondition("LIMIT_MISMATCH"), "refused", false),
         (refusal(tonic::Code::Aborted, "DEADLOCK"), "deadlock", true),
     ] {
         let mut session = Session::open_at(0);
         session.acquire(0, 1, None);
-        let message = v1::SessionResponse {
-            request_id: 2,
-            response: Some(Response::Error(failure)),
-        };
-        session.machine.message(at(1), session.stream, message);
+        session.say(1, session.stream, 2, Response::Error(failure));
         let Some(Output::Acquired(1, Err(error))) = session.machine.next_output() else {
             panic!("expected the acquire to fail");
         };
@@ -283,16 +241,14 @@ fn refusals_are_told_by_their_reason() {
 
 #[test]
 fn a_deadlock_is_told_although_the_coordinator_is_going_away() {
-    let mut session = Session::open_at(0);
-    session.acquire(0, 1, None);
-    session.grant(1, 2, 1, 1, 0);
+    let mut session = Session::holding(0);
     session.acquire(1, 2, None);
     session.acquire(1, 3, None);
     session.message(2, 0, draining());
     let deadlock = refusal(tonic::Code::Aborted, "DEADLOCK");
     assert_eq!(
         session.message(3, 3, Response::Error(deadlock)),
-        [Seen::Failed(2, "deadlock")]
+        [Failed(2, "deadlock")]
     );
     // What another coordinator may serve waits for that one.
     let leaving = refusal(tonic::Code::Unavailable, "DRAINING");
@@ -300,49 +256,25 @@ fn a_deadlock_is_told_although_the_coordinator_is_going_away() {
 }
 
 #[test]
-fn a_downgrade_is_confirmed_or_finds_the_hold_lost() {
-    let mut session = Session::open_at(0);
-    session.acquire(0, 1, None);
-    session.grant(1, 2, 1, 1, 0);
-    let answer = |downgraded| Response::Downgraded(v1::SessionDowngraded { downgraded });
-    assert_eq!(
-        session.change(2, 0, Change::Downgrade, 70),
-        [Seen::Downgrade(3)]
-    );
-    assert_eq!(session.message(3, 3, answer(true)), [Seen::Done(70)]);
-    assert_eq!(session.held(3, 0), Ok(()));
+fn a_change_of_the_mode_or_the_permits_is_confirmed_or_finds_the_hold_lost() {
+    let downgraded = |downgraded| Response::Downgraded(v1::SessionDowngraded { downgraded });
+    let reduced = |reduced| Response::Reduced(v1::SessionReduced { reduced });
+    let downgrade = (|| Change::Downgrade) as fn() -> Change;
+    let reduce = || Change::Reduce(4);
+    for (change, sent, yes, no) in [
+        (downgrade, Downgrade(3), downgraded(true), downgraded(false)),
+        (reduce, Reduce(3, 4), reduced(true), reduced(false)),
+    ] {
+        let mut session = Session::holding(0);
+        assert_eq!(session.change(2, 0, change(), 70), [sent]);
+        assert_eq!(session.message(3, 3, yes), [Done(70)]);
+        assert_eq!(session.held(3, 0), Ok(()));
 
-    session.change(4, 0, Change::Downgrade, 71);
-    assert_eq!(
-        session.message(5, 4, answer(false)),
-        [Seen::HoldFailed(71, "lost")]
-    );
-    assert_eq!(session.held(5, 0), Err(LostReason::Unknown));
-    assert_eq!(
-        session.change(6, 0, Change::Downgrade, 72),
-        [Seen::HoldFailed(72, "lost")]
-    );
-}
-
-#[test]
-fn a_return_of_permits_is_confirmed_or_finds_the_hold_lost() {
-    let mut session = Session::open_at(0);
-    session.acquire(0, 1, None);
-    session.grant(1, 2, 1, 1, 0);
-    let answer = |reduced| Response::Reduced(v1::SessionReduced { reduced });
-    assert_eq!(
-        session.change(2, 0, Change::Reduce(4), 70),
-        [Seen::Reduce(3, 4)]
-    );
-    assert_eq!(session.message(3, 3, answer(true)), [Seen::Done(70)]);
-    assert_eq!(session.held(3, 0), Ok(()));
-
-    session.change(4, 0, Change::Reduce(2), 71);
-    assert_eq!(
-        session.message(5, 4, answer(false)),
-        [Seen::HoldFailed(71, "lost")]
-    );
-    assert_eq!(session.held(5, 0), Err(LostReason::Unknown));
+        session.change(4, 0, change(), 71);
+        assert_eq!(session.message(5, 4, no), [HoldFailed(71, "lost")]);
+        assert_eq!(session.held(5, 0), Err(LostReason::Unknown));
+        assert_eq!(session.change(6, 0, change(), 72), [HoldFailed(72, "lost")]);
+    }
 }
 
 #[test]
@@ -365,11 +297,8 @@ fn a_guard_says_how_many_permits_it_was_granted() {
             .acquire(at(0), 1, in_mode(mode, exclusive(&[1])), 1);
         session.seen();
         let lock = v1::GrantedLock {
-            name: "lock1".into(),
-            owner_id: vec![1],
-            fencing_token: 7,
-            hold_count: 1,
             permits: told,
+            ..granted_lock((1, 1, 1))
         };
         let granted = v1::SessionGranted {
             locks: vec![lock],
@@ -377,7 +306,7 @@ fn a_guard_says_how_many_permits_it_was_granted() {
             ..Default::default()
         };
         let seen = session.message(1, 2, Response::Granted(granted));
-        assert_eq!(seen, [Seen::Acquired(1)]);
+        assert_eq!(seen, [Acquired(1)]);
         assert_eq!(session.lease(0).permits, has);
     }
 }

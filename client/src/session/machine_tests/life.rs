@@ -2,12 +2,6 @@
 
 use super::*;
 
-fn held(session: &mut Session) -> u64 {
-    session.acquire(0, 1, None);
-    assert_eq!(session.grant(0, 2, 1, 1, 0), [Seen::Acquired(1)]);
-    session.leases[0].0
-}
-
 pub(super) fn released(released: bool) -> Response {
     Response::Released(v1::SessionReleased {
         released,
@@ -23,46 +17,39 @@ pub(super) fn draining() -> Response {
 
 #[test]
 fn a_release_is_confirmed_or_found_lost() {
-    let mut session = Session::open_at(0);
-    let key = held(&mut session);
-    session.machine.release(at(1), key, None, Some(80));
-    assert_eq!(session.seen(), [Seen::Release { id: 3, owner: 1 }]);
-    assert_eq!(session.message(2, 3, released(true)), [Seen::Done(80)]);
+    let mut session = Session::holding(0);
+    assert_eq!(session.release(1, 0, Some(80)), [Release(3, 1)]);
+    assert_eq!(session.message(2, 3, released(true)), [Done(80)]);
 
     session.acquire(3, 2, None);
     session.grant(3, 4, 2, 2, 0);
-    let key = session.leases[1].0;
-    session.machine.release(at(4), key, None, Some(81));
-    assert_eq!(session.seen(), [Seen::Release { id: 5, owner: 2 }]);
+    assert_eq!(session.release(4, 1, Some(81)), [Release(5, 2)]);
     assert_eq!(
         session.message(5, 5, released(false)),
-        [Seen::HoldFailed(81, "lost")]
+        [HoldFailed(81, "lost")]
     );
 }
 
 #[test]
 fn a_release_that_cannot_be_served_is_repeated_until_it_is() {
-    let mut session = Session::open_at(0);
-    let key = held(&mut session);
-    session.machine.release(at(0), key, None, Some(80));
-    session.seen();
+    let mut session = Session::holding(0);
+    session.release(0, 0, Some(80));
     assert_eq!(
         session.failure(10, 3, tonic::Code::Unavailable),
-        [Seen::HoldFailed(80, "refused")]
+        [HoldFailed(80, "refused")]
     );
     assert_eq!(session.alarm(), Some(110));
     assert_eq!(session.tick(109), []);
-    assert_eq!(session.tick(110), [Seen::Release { id: 4, owner: 1 }]);
+    assert_eq!(session.tick(110), [Release(4, 1)]);
     session.failure(120, 4, tonic::Code::Unavailable);
-    assert_eq!(session.tick(320), [Seen::Release { id: 5, owner: 1 }]);
+    assert_eq!(session.tick(320), [Release(5, 1)]);
     assert_eq!(session.message(330, 5, released(true)), []);
     assert_eq!(session.tick(2_900), []);
 }
 
 #[test]
 fn requests_without_an_answer_in_time_are_unconfirmed_and_go_on() {
-    let mut session = Session::open_at(0);
-    held(&mut session);
+    let mut session = Session::holding(0);
     session.acquire(0, 2, None);
     session.grant(0, 3, 2, 2, 0);
     session.change(1_000, 1, Change::Downgrade, 90);
@@ -72,7 +59,7 @@ fn requests_without_an_answer_in_time_are_unconfirmed_and_go_on() {
     for now in [10_999, 11_000, 11_999, 12_000] {
         session.ack(now, 0, 60_000);
         let replies = session.tick(now).into_iter();
-        seen.extend(replies.filter(|seen| matches!(seen, Seen::HoldFailed(..))));
+        seen.extend(replies.filter(|seen| matches!(seen, HoldFailed(..))));
         let expected = match now {
             10_999 => 0,
             11_000 | 11_999 => 1,
@@ -82,10 +69,7 @@ fn requests_without_an_answer_in_time_are_unconfirmed_and_go_on() {
     }
     assert_eq!(
         seen,
-        [
-            Seen::HoldFailed(90, "unconfirmed"),
-            Seen::HoldFailed(80, "unconfirmed")
-        ]
+        [HoldFailed(90, "unconfirmed"), HoldFailed(80, "unconfirmed")]
     );
     // The answers come after all, to nobody.
     let downgraded = Response::Downgraded(v1::SessionDowngraded { downgraded: true });
@@ -96,8 +80,7 @@ fn requests_without_an_answer_in_time_are_unconfirmed_and_go_on() {
 
 #[test]
 fn the_end_of_the_stream_loses_every_lock_and_repeats_every_wait() {
-    let mut session = Session::open_at(0);
-    let key = held(&mut session);
+    let mut session = Session::holding(0);
     session.acquire(100, 2, None);
     session.acquire(100, 3, Some(5_000));
     session.acquire(100, 4, Some(0));
@@ -114,19 +97,18 @@ fn the_end_of_the_stream_loses_every_lock_and_repeats_every_wait() {
     seen.sort_by_key(|seen| format!("{seen:?}"));
     assert_eq!(
         seen,
-        [
-            Seen::Failed(4, "unavailable"),
-            Seen::HoldFailed(90, "unconfirmed")
-        ]
+        [Failed(4, "unavailable"), HoldFailed(90, "unconfirmed")]
     );
     // Numbers begin anew, and the wait is what is left of it.
     assert_eq!(
         session.reopen(1_100),
-        [Seen::Opened, asked(2, 2, None), asked(3, 3, Some(4_000))]
+        [Opened, asked(2, 2, None), asked(3, 3, Some(4_000))]
     );
     // The guard of the old stream goes; nothing is asked about it on the new one.
-    session.machine.release(at(1_200), key, None, Some(80));
-    assert_eq!(session.seen(), [Seen::HoldFailed(80, "lost")]);
+    assert_eq!(
+        session.release(1_200, 0, Some(80)),
+        [HoldFailed(80, "lost")]
+    );
 }
 
 #[test]
@@ -147,10 +129,9 @@ fn without_a_connection_waits_end_by_our_own_clock() {
     let mut session = Session::new();
     assert_eq!(session.acquire(0, 1, Some(500)), []);
     assert_eq!(session.alarm(), Some(500));
-    session.machine.connect_failed(at(100), &unreachable(true));
-    assert_eq!(session.seen(), []);
+    assert_eq!(session.connect_failed(100, true), []);
     assert_eq!(session.tick(499), []);
-    assert_eq!(session.tick(500), [Seen::Failed(1, "unavailable")]);
+    assert_eq!(session.tick(500), [Failed(1, "unavailable")]);
 }
 
 #[test]
@@ -159,10 +140,14 @@ fn a_failed_attempt_to_connect_fails_tries_and_a_hopeless_one_everybody() {
     session.acquire(0, 1, Some(0));
     session.acquire(0, 2, None);
     assert_eq!(session.alarm(), None);
-    session.machine.connect_failed(at(100), &unreachable(true));
-    assert_eq!(session.seen(), [Seen::Failed(1, "unavailable")]);
-    session.machine.connect_failed(at(200), &unreachable(false));
-    assert_eq!(session.seen(), [Seen::Failed(2, "unavailable")]);
+    assert_eq!(
+        session.connect_failed(100, true),
+        [Failed(1, "unavailable")]
+    );
+    assert_eq!(
+        session.connect_failed(200, false),
+        [Failed(2, "unavailable")]
+    );
 }
 
 #[test]
@@ -172,104 +157,83 @@ fn an_acquire_that_is_not_answered_ends_a_while_after_its_wait() {
     session.acquire(0, 2, Some(0));
     session.tick(500);
     assert_eq!(session.seen(), []);
-    assert_eq!(
-        session.tick(2_000),
-        [Seen::Cancel(3), Seen::Failed(2, "unavailable")]
-    );
+    assert_eq!(session.tick(2_000), [Cancel(3), Failed(2, "unavailable")]);
     assert_eq!(session.alarm(), Some(2_500));
-    assert_eq!(
-        session.tick(2_500),
-        [Seen::Cancel(2), Seen::Failed(1, "unavailable")]
-    );
+    assert_eq!(session.tick(2_500), [Cancel(2), Failed(1, "unavailable")]);
     // The grant crossed: it is given back.
-    assert_eq!(
-        session.grant(2_600, 2, 1, 1, 0),
-        [Seen::Release { id: 6, owner: 1 }]
-    );
+    assert_eq!(session.grant(2_600, 2, 1, 1, 0), [Release(6, 1)]);
 }
 
 #[test]
 fn a_drain_is_left_when_nothing_is_held_and_waits_move_on() {
-    let mut session = Session::open_at(0);
-    let key = held(&mut session);
+    let mut session = Session::holding(0);
     session.acquire(0, 2, None);
-    assert_eq!(session.message(1, 0, draining()), [Seen::Draining]);
+    assert_eq!(session.message(1, 0, draining()), [Draining]);
     // New ones are kept for the next coordinator; a try does not wait where there is none.
     assert_eq!(session.acquire(2, 3, None), []);
     assert_eq!(session.acquire(2, 4, Some(0)), []);
     assert!(session.machine.wants_connection());
-    session.machine.connect_failed(at(2), &unreachable(true));
-    assert_eq!(session.seen(), [Seen::Failed(4, "unavailable")]);
+    assert_eq!(session.connect_failed(2, true), [Failed(4, "unavailable")]);
     // The coordinator puts its waiters out.
     let cancelled = not_granted(v1::AcquireOutcome::Cancelled);
     assert_eq!(session.message(3, 3, cancelled), []);
     assert_eq!(session.lease(0).alive(at(3)), Ok(at(9_900)));
 
-    session.machine.release(at(4), key, None, Some(80));
-    assert_eq!(session.seen(), [Seen::Release { id: 4, owner: 1 }]);
-    assert_eq!(
-        session.message(5, 4, released(true)),
-        [Seen::Done(80), Seen::Close]
-    );
+    assert_eq!(session.release(4, 0, Some(80)), [Release(4, 1)]);
+    assert_eq!(session.message(5, 4, released(true)), [Done(80), Close]);
     let closed = Response::Closed(v1::SessionClosed {});
-    assert_eq!(session.message(6, 5, closed), [Seen::HangUp]);
+    assert_eq!(session.message(6, 5, closed), [HangUp]);
     assert_eq!(
         session.reopen(100),
-        [Seen::Opened, asked(2, 2, None), asked(3, 3, None)]
+        [Opened, asked(2, 2, None), asked(3, 3, None)]
     );
 }
 
 #[test]
 fn a_close_that_is_not_answered_cuts_the_stream() {
     let mut session = Session::open_at(0);
-    assert_eq!(
-        session.message(1, 0, draining()),
-        [Seen::Draining, Seen::Close]
-    );
+    assert_eq!(session.message(1, 0, draining()), [Draining, Close]);
     assert_eq!(session.alarm(), Some(2_001));
-    assert_eq!(session.tick(2_001), [Seen::HangUp]);
+    assert_eq!(session.tick(2_001), [HangUp]);
 }
 
 #[test]
 fn closing_tells_guards_first_then_the_coordinator() {
-    let mut session = Session::open_at(0);
-    let key = held(&mut session);
+    let mut session = Session::holding(0);
     session.acquire(0, 2, None);
     session.machine.close(at(1));
     assert_eq!(
         session.lease(0).alive(at(1)),
         Err(LostReason::SessionClosed)
     );
-    assert_eq!(session.seen(), [Seen::Failed(2, "closed"), Seen::Close]);
-    assert_eq!(session.acquire(2, 3, None), [Seen::Failed(3, "closed")]);
-    session.machine.release(at(2), key, None, None);
-    assert_eq!(session.seen(), []);
+    assert_eq!(session.seen(), [Failed(2, "closed"), Close]);
+    assert_eq!(session.acquire(2, 3, None), [Failed(3, "closed")]);
+    assert_eq!(session.release(2, 0, None), []);
     let closed = Response::Closed(v1::SessionClosed {});
-    assert_eq!(session.message(3, 4, closed), [Seen::Ended, Seen::HangUp]);
+    assert_eq!(session.message(3, 4, closed), [Ended, HangUp]);
 }
 
 #[test]
 fn closing_without_a_connection_ends_at_once() {
     let mut session = Session::new();
     session.machine.close(at(1));
-    assert_eq!(session.seen(), [Seen::Ended]);
+    assert_eq!(session.seen(), [Ended]);
 }
 
 #[test]
 fn closing_on_the_way_closes_both_streams() {
-    let mut session = Session::open_at(0);
-    held(&mut session);
+    let mut session = Session::holding(0);
     session.message(1, 0, draining());
     session.stream = session.machine.connected(at(2), "http://test".into());
-    assert_eq!(session.seen(), [Seen::Open]);
+    assert_eq!(session.seen(), [Open]);
     session.machine.close(at(3));
-    assert_eq!(session.seen(), [Seen::Close, Seen::Leave, Seen::Close]);
+    assert_eq!(session.seen(), [Close, Leave, Close]);
 
     // Nothing is asked of this one.
     let mut session = Session::new();
     session.machine.connected(at(0), "http://test".into());
     session.machine.close(at(1));
-    assert_eq!(session.seen(), [Seen::Open, Seen::HangUp, Seen::Ended]);
+    assert_eq!(session.seen(), [Open, HangUp, Ended]);
 }
 
 #[test]
@@ -316,15 +280,7 @@ fn a_refused_open_is_reported_with_its_reason() {
         message: "open.ttl is out of bounds".into(),
         ..Default::default()
     };
-    let stream = session.stream;
-    session.machine.message(
-        at(1),
-        stream,
-        v1::SessionResponse {
-            request_id: 1,
-            response: Some(Response::Error(failure)),
-        },
-    );
+    session.say(1, session.stream, 1, Response::Error(failure));
     let Some(Output::HangUp(_, Some(error))) = session.machine.next_output() else {
         panic!("expected the stream to be given up");
     };

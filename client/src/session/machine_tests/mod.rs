@@ -15,6 +15,7 @@ mod traces;
 
 use uuid::Uuid;
 
+use self::Seen::*;
 use super::{
     fate::Fate,
     lock_spec::{LockSpec, Mode},
@@ -58,10 +59,8 @@ enum Seen {
         wait: Option<u64>,
     },
     Cancel(u64),
-    Release {
-        id: u64,
-        owner: u8,
-    },
+    /// A release of this id, of the hold with this owner id.
+    Release(u64, u8),
     SetValue(u64),
     Downgrade(u64),
     Reduce(u64, u32),
@@ -112,7 +111,7 @@ impl Session {
 
     fn reopen(&mut self, now: u64) -> Vec<Seen> {
         self.stream = self.machine.connected(at(now), "http://test".into());
-        assert_eq!(self.seen(), [Seen::Open]);
+        assert_eq!(self.seen(), [Open]);
         self.message(
             now,
             1,
@@ -127,12 +126,21 @@ impl Session {
     }
 
     fn message(&mut self, now: u64, request_id: u64, response: Response) -> Vec<Seen> {
+        self.message_on(now, self.stream, request_id, response)
+    }
+
+    fn message_on(&mut self, now: u64, stream: u64, id: u64, response: Response) -> Vec<Seen> {
+        self.say(now, stream, id, response);
+        self.seen()
+    }
+
+    /// Hands a message to the machine, and leaves its outputs to the test.
+    fn say(&mut self, now: u64, stream: u64, request_id: u64, response: Response) {
         let message = v1::SessionResponse {
             request_id,
             response: Some(response),
         };
-        self.machine.message(at(now), self.stream, message);
-        self.seen()
+        self.machine.message(at(now), stream, message);
     }
 
     fn acquire(&mut self, now: u64, id: u64, wait: Option<u64>) -> Vec<Seen> {
@@ -159,6 +167,11 @@ impl Session {
         self.seen()
     }
 
+    fn cancel(&mut self, now: u64, id: u64) -> Vec<Seen> {
+        self.machine.cancel(at(now), id);
+        self.seen()
+    }
+
     /// Returns a grant of `lock<lock>`; the owner id is one byte.
     fn grant(&mut self, now: u64, request: u64, lock: u64, owner: u8, acked: u64) -> Vec<Seen> {
         self.grant_all(now, request, &[(lock, owner, 1)], acked)
@@ -173,16 +186,7 @@ impl Session {
         acked: u64,
     ) -> Vec<Seen> {
         let granted = v1::SessionGranted {
-            locks: locks
-                .iter()
-                .map(|(lock, owner, hold_count)| v1::GrantedLock {
-                    name: format!("lock{lock}"),
-                    owner_id: vec![*owner],
-                    fencing_token: 7,
-                    hold_count: *hold_count,
-                    permits: 0,
-                })
-                .collect(),
+            locks: locks.iter().copied().map(granted_lock).collect(),
             valid_for: wire_ms(9_900),
             acked_heartbeat: acked,
             bounded: Vec::new(),
@@ -227,8 +231,17 @@ impl Session {
     }
 
     fn stream_ended(&mut self, now: u64) {
+        self.stream_ends(now, StreamEnd::Left);
+    }
+
+    fn stream_ends(&mut self, now: u64, end: StreamEnd) {
+        self.machine.stream_ended(at(now), self.stream, end);
+    }
+
+    fn connect_failed(&mut self, now: u64, retryable: bool) -> Vec<Seen> {
         self.machine
-            .stream_ended(at(now), self.stream, StreamEnd::Left);
+            .connect_failed(at(now), &unreachable(retryable));
+        self.seen()
     }
 
     fn tick(&mut self, now: u64) -> Vec<Seen> {
@@ -253,16 +266,16 @@ impl Session {
                     let granted = granted.into_iter();
                     self.leases
                         .extend(granted.map(|granted| (granted.key, granted.lease)));
-                    Seen::Acquired(who)
+                    Acquired(who)
                 }
-                Output::Acquired(who, Err(error)) => Seen::Failed(who, acquire_error(&error)),
-                Output::HoldDone(who, Ok(())) => Seen::Done(who),
-                Output::HoldDone(who, Err(error)) => Seen::HoldFailed(who, hold_error(&error)),
-                Output::Opened(..) => Seen::Opened,
-                Output::Draining(_) => Seen::Draining,
-                Output::HangUp(..) => Seen::HangUp,
-                Output::Leave(_) => Seen::Leave,
-                Output::Ended => Seen::Ended,
+                Output::Acquired(who, Err(error)) => Failed(who, acquire_error(&error)),
+                Output::HoldDone(who, Ok(())) => Done(who),
+                Output::HoldDone(who, Err(error)) => HoldFailed(who, hold_error(&error)),
+                Output::Opened(..) => Opened,
+                Output::Draining(_) => Draining,
+                Output::HangUp(..) => HangUp,
+                Output::Leave(_) => Leave,
+                Output::Ended => Ended,
             });
         }
         seen
@@ -273,24 +286,21 @@ fn sent(request: v1::SessionRequest) -> Seen {
     let id = request.request_id;
     assert_ne!(id, 0);
     match request.request.unwrap() {
-        Request::Open(_) => Seen::Open,
-        Request::Acquire(acquire) => Seen::Acquire {
+        Request::Open(_) => Open,
+        Request::Acquire(acquire) => Acquire {
             id,
             name: format!("{}{}", acquire.name, acquire.names.join(",")),
             wait: acquire
                 .wait
                 .map(|wait| Duration::try_from(wait).unwrap().as_millis() as u64),
         },
-        Request::Cancel(cancel) => Seen::Cancel(cancel.acquire_request_id),
-        Request::Release(release) => Seen::Release {
-            id,
-            owner: release.owner_id[0],
-        },
-        Request::SetValue(_) => Seen::SetValue(id),
-        Request::Downgrade(_) => Seen::Downgrade(id),
-        Request::Reduce(reduce) => Seen::Reduce(id, reduce.permits),
-        Request::Heartbeat(heartbeat) => Seen::Heartbeat(heartbeat.sequence),
-        Request::Close(_) => Seen::Close,
+        Request::Cancel(cancel) => Cancel(cancel.acquire_request_id),
+        Request::Release(release) => Release(id, release.owner_id[0]),
+        Request::SetValue(_) => SetValue(id),
+        Request::Downgrade(_) => Downgrade(id),
+        Request::Reduce(reduce) => Reduce(id, reduce.permits),
+        Request::Heartbeat(heartbeat) => Heartbeat(heartbeat.sequence),
+        Request::Close(_) => Close,
     }
 }
 
@@ -349,7 +359,7 @@ fn reentrant(locks: &[u64], actor: u64) -> AcquireSpec {
 }
 
 fn asked(id: u64, lock: u64, wait: Option<u64>) -> Seen {
-    Seen::Acquire {
+    Acquire {
         id,
         name: format!("lock{lock}"),
         wait,
@@ -364,19 +374,69 @@ fn queued(ticket: &[u8]) -> Response {
     })
 }
 
+/// Returns `lock1`, resumed: a hold that may have a bound.
+fn resumed_hold(next_owner_id: &[u8], ends_in: Option<u64>) -> v1::ResumedLock {
+    v1::ResumedLock {
+        name: "lock1".into(),
+        owner_id: next_owner_id.to_vec(),
+        what: Some(v1::resumed_lock::What::Hold(v1::ResumedHold {
+            fencing_token: 7,
+            hold_count: 1,
+        })),
+        ends_in: ends_in.and_then(wire_ms),
+        permits: 0,
+    }
+}
+
+fn opened_with(resumed: Vec<v1::ResumedLock>) -> Response {
+    Response::Opened(v1::SessionOpened {
+        ttl: wire_ms(TTL),
+        heartbeat_interval: wire_ms(INTERVAL),
+        resumed,
+        valid_for: wire_ms(9_900),
+        ..Default::default()
+    })
+}
+
 /// Returns the answer to an `open` that resumes a place, which is the first in the queue of `lock1`.
 fn opened_in_place(next_owner_id: &[u8]) -> Response {
     let place = v1::ResumedLock {
-        name: "lock1".into(),
-        owner_id: next_owner_id.to_vec(),
         what: Some(v1::resumed_lock::What::Position(1)),
-        ends_in: None,
-        permits: 0,
+        ..resumed_hold(next_owner_id, None)
     };
+    opened_with(vec![place])
+}
+
+/// Returns a lock that is granted, by its number, its owner id and its hold count.
+fn granted_lock((lock, owner, hold_count): (u64, u8, u32)) -> v1::GrantedLock {
+    v1::GrantedLock {
+        name: format!("lock{lock}"),
+        owner_id: vec![owner],
+        fencing_token: 7,
+        hold_count,
+        permits: 0,
+    }
+}
+
+fn lost_lock(lock: u64, owner_id: Vec<u8>, reason: v1::LostReason) -> v1::LostLock {
+    v1::LostLock {
+        name: format!("lock{lock}"),
+        owner_id,
+        reason: reason.into(),
+    }
+}
+
+fn lost(lock: u64, owner: u8, reason: v1::LostReason) -> Response {
+    let locks = vec![lost_lock(lock, vec![owner], reason)];
+    Response::Lost(v1::SessionLost { locks })
+}
+
+/// Returns the answer to an `open` that resumes a hold of `lock1`, which is gone for this reason.
+fn opened_without(next_owner_id: Vec<u8>, reason: v1::LostReason) -> Response {
     Response::Opened(v1::SessionOpened {
-        resumed: vec![place],
+        refused: vec![lost_lock(1, next_owner_id, reason)],
         ttl: wire_ms(TTL),
-        ..v1::SessionOpened::default()
+        ..Default::default()
     })
 }
 

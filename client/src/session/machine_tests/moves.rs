@@ -14,7 +14,7 @@ impl Session {
         let mut session = Self::with_grace(grace);
         session.reopen(0);
         session.acquire(0, 1, None);
-        assert_eq!(session.grant(0, 2, 1, 1, 0), [Seen::Acquired(1)]);
+        assert_eq!(session.grant(0, 2, 1, 1, 0), [Acquired(1)]);
         session
     }
 
@@ -40,44 +40,14 @@ impl Session {
         })
     }
 
-    pub(super) fn message_on(
-        &mut self,
-        now: u64,
-        stream: u64,
-        id: u64,
-        response: Response,
-    ) -> Vec<Seen> {
-        let message = v1::SessionResponse {
-            request_id: id,
-            response: Some(response),
-        };
-        self.machine.message(at(now), stream, message);
-        self.seen()
-    }
-
     pub(super) fn state(&self, now: u64) -> LockState {
         self.lease(0).state(at(now))
     }
 }
 
 pub(super) fn opened(resumed: &[&[u8]]) -> Response {
-    let resumed = resumed.iter().map(|owner_id| v1::ResumedLock {
-        name: "lock1".into(),
-        owner_id: owner_id.to_vec(),
-        what: Some(v1::resumed_lock::What::Hold(v1::ResumedHold {
-            fencing_token: 7,
-            hold_count: 1,
-        })),
-        ends_in: None,
-        permits: 0,
-    });
-    Response::Opened(v1::SessionOpened {
-        ttl: wire_ms(TTL),
-        heartbeat_interval: wire_ms(INTERVAL),
-        resumed: resumed.collect(),
-        valid_for: wire_ms(9_900),
-        ..Default::default()
-    })
+    let resumed = resumed.iter().map(|next| resumed_hold(next, None));
+    opened_with(resumed.collect())
 }
 
 pub(super) fn heartbeat(acked_heartbeat: u64) -> Response {
@@ -100,11 +70,7 @@ fn a_drain_is_left_with_what_is_held_when_what_was_asked_is_answered() {
     assert_eq!(session.connect(30), None);
     let busy = not_granted(v1::AcquireOutcome::Busy);
     assert!(!session.machine.wants_connection());
-    let message = v1::SessionResponse {
-        request_id: 3,
-        response: Some(busy),
-    };
-    session.machine.message(at(40), former, message);
+    session.say(40, former, 3, busy);
     assert!(matches!(
         session.machine.next_output(),
         Some(Output::Acquired(2, Err(_)))
@@ -113,22 +79,16 @@ fn a_drain_is_left_with_what_is_held_when_what_was_asked_is_answered() {
     let [(owner, tried, next)] = &resumes[..] else {
         panic!("{resumes:?}");
     };
-    assert_eq!(
-        (owner.as_slice(), tried.len(), next.len()),
-        (&[1][..], 0, 16)
-    );
+    assert_eq!(owner.as_slice(), &[1][..]);
+    assert_eq!(tried.len(), 0);
+    assert_eq!(next.len(), 16);
     // From now on the former says nothing that counts.
     session.message_on(50, former, 0, heartbeat(0));
-    let lost = v1::LostLock {
-        name: "lock1".into(),
-        owner_id: vec![1],
-        reason: v1::LostReason::Deleted.into(),
-    };
-    let lost = Response::Lost(v1::SessionLost { locks: vec![lost] });
+    let lost = lost(1, 1, v1::LostReason::Deleted);
     session.message_on(50, former, 0, lost);
     assert_eq!(session.state(60), LockState::Held);
     let seen = session.message(70, 1, opened(&[next]));
-    assert_eq!(seen, [Seen::Close, Seen::Opened]);
+    assert_eq!(seen, [Close, Opened]);
     assert_eq!(session.held(9_939, 0), Ok(()));
     assert_eq!(session.held(9_940, 0), Err(LostReason::Expired));
 }
@@ -170,10 +130,10 @@ fn a_stream_that_declines_leaves_all_as_it_was() {
     session.message_on(30, former, 0, heartbeat(0));
     assert_eq!(session.release(30, 0, Some(80)), []);
     session.machine.attempt_failed(at(40), Fate::Declined);
-    assert_eq!(session.seen(), [Seen::Release { id: 3, owner: 1 }]);
+    assert_eq!(session.seen(), [Release(3, 1)]);
     assert_eq!(
         session.message_on(50, former, 3, released(true)),
-        [Seen::Done(80), Seen::Close]
+        [Done(80), Close]
     );
 }
 
@@ -207,14 +167,7 @@ fn tried_ids_are_named_to_the_next_coordinator_and_all_are_released() {
     session.machine.attempt_failed(at(50), Fate::Kept);
     session.release(60, 0, Some(80));
     assert_eq!(session.connect(70), Some(Vec::new()));
-    session.machine.message(
-        at(80),
-        session.stream,
-        v1::SessionResponse {
-            request_id: 1,
-            response: Some(opened(&[])),
-        },
-    );
+    session.say(80, session.stream, 1, opened(&[]));
     for (id, owner) in [(2, vec![1]), (3, first), (4, second)] {
         let asks = std::iter::from_fn(|| session.machine.next_output()).find_map(|output| {
             let Output::Send(_, request) = output else {
@@ -226,13 +179,9 @@ fn tried_ids_are_named_to_the_next_coordinator_and_all_are_released() {
             }
         });
         assert_eq!(asks, Some((id, owner)));
-        let message = v1::SessionResponse {
-            request_id: id,
-            response: Some(released(id == 4)),
-        };
-        session.machine.message(at(90), session.stream, message);
+        session.say(90, session.stream, id, released(id == 4));
     }
-    assert_eq!(session.seen(), [Seen::Done(80)]);
+    assert_eq!(session.seen(), [Done(80)]);
 }
 
 #[test]
@@ -257,7 +206,7 @@ fn a_grace_suspends_until_it_is_over_or_the_hold_is_resumed() {
     assert_eq!(session.state(1_000), LockState::Suspended);
     assert_eq!(session.lease(0).valid_for(at(1_000)), Duration::ZERO);
     let next = session.connect(1_500).unwrap().remove(0).2;
-    assert_eq!(session.message(1_600, 1, opened(&[&next])), [Seen::Opened]);
+    assert_eq!(session.message(1_600, 1, opened(&[&next])), [Opened]);
     assert_eq!(session.state(1_600), LockState::Held);
     assert_eq!(session.held(11_399, 0), Ok(()));
 
@@ -278,16 +227,7 @@ fn holds_that_the_next_coordinator_refuses_are_lost() {
     let mut session = Session::holding(4_000);
     session.stream_ended(1_000);
     let next = session.connect(1_100).unwrap().remove(0).2;
-    let refused = v1::SessionOpened {
-        refused: vec![v1::LostLock {
-            name: "lock1".into(),
-            owner_id: next,
-            reason: v1::LostReason::Taken.into(),
-        }],
-        ttl: wire_ms(TTL),
-        ..Default::default()
-    };
-    session.message(1_200, 1, Response::Opened(refused));
+    session.message(1_200, 1, opened_without(next, v1::LostReason::Taken));
     assert_eq!(session.state(1_200), LockState::Lost(LostReason::Taken));
 }
 
@@ -299,15 +239,12 @@ fn a_place_is_taken_along_and_asked_for_anew_if_it_is_refused() {
     session.stream_ended(1_000);
     let (ticket, _, next) = session.connect(1_100).unwrap().remove(0);
     assert_eq!(ticket, [9]);
-    assert_eq!(
-        session.message(1_200, 1, opened_in_place(&next)),
-        [Seen::Opened]
-    );
+    assert_eq!(session.message(1_200, 1, opened_in_place(&next)), [Opened]);
     // Under the number that was told with it, and by its new ticket.
     session.stream_ended(1_300);
     assert_eq!(session.connect(1_400).unwrap().remove(0).0, next);
     let seen = session.message(1_500, 1, opened(&[]));
-    assert_eq!(seen, [Seen::Opened, asked(3, 1, Some(3_500))]);
+    assert_eq!(seen, [Opened, asked(3, 1, Some(3_500))]);
 }
 
 #[test]
@@ -321,9 +258,9 @@ fn a_place_with_the_same_number_on_both_streams_is_not_asked_for_anew() {
             session.message(start, 0, draining());
             let next = session.connect(start + 100).unwrap().remove(0).2;
             let seen = session.message(start + 200, 1, opened_in_place(&next));
-            assert_eq!(seen, [Seen::Close, Seen::Opened]);
+            assert_eq!(seen, [Close, Opened]);
         }
-        assert_eq!(session.grant(3_000, 2, 1, 1, 0), [Seen::Acquired(1)]);
+        assert_eq!(session.grant(3_000, 2, 1, 1, 0), [Acquired(1)]);
     }
 }
 
@@ -353,7 +290,7 @@ fn a_release_that_was_not_answered_is_counted_where_others_hold_on() {
     // It is done with that: nothing is released once more.
     assert_eq!(
         session.message(40, 1, opened(&[&resume.next_owner_id])),
-        [Seen::Opened, Seen::Done(80)]
+        [Opened, Done(80)]
     );
 }
 
@@ -368,9 +305,6 @@ fn a_release_that_the_end_of_the_former_stream_may_carry_out_is_not_taken_for_a_
     session.machine.tick(at(1_030));
     assert_eq!(session.asked(), Some(Vec::new()));
     let seen = session.message(1_040, 1, opened(&[]));
-    assert!(
-        seen.contains(&Seen::Release { id: 2, owner: 1 }),
-        "{seen:?}"
-    );
-    assert_eq!(session.message(1_050, 2, released(false)), [Seen::Done(80)]);
+    assert!(seen.contains(&Release(2, 1)), "{seen:?}");
+    assert_eq!(session.message(1_050, 2, released(false)), [Done(80)]);
 }

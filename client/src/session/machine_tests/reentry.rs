@@ -8,20 +8,14 @@ const ACTOR: u64 = 5;
 fn held_twice() -> Session {
     let mut session = Session::open_at(0);
     session.ask(0, 1, reentrant(&[1], ACTOR));
-    assert_eq!(
-        session.grant_all(0, 2, &[(1, 1, 1)], 0),
-        [Seen::Acquired(1)]
-    );
+    assert_eq!(session.grant_all(0, 2, &[(1, 1, 1)], 0), [Acquired(1)]);
     session.ask(0, 2, reentrant(&[1], ACTOR));
-    assert_eq!(
-        session.grant_all(0, 3, &[(1, 1, 2)], 0),
-        [Seen::Acquired(2)]
-    );
+    assert_eq!(session.grant_all(0, 3, &[(1, 1, 2)], 0), [Acquired(2)]);
     session
 }
 
 fn release(id: u64) -> Seen {
-    Seen::Release { id, owner: 1 }
+    Release(id, 1)
 }
 
 fn counted_down(hold_count: u32) -> Response {
@@ -37,12 +31,12 @@ fn each_guard_is_released_for_itself() {
     assert_eq!(session.release(1, 0, Some(80)), [release(4)]);
     assert_eq!(session.held(1, 0), Err(LostReason::Released));
     assert_eq!(session.held(1, 1), Ok(()));
-    assert_eq!(session.message(2, 4, counted_down(1)), [Seen::Done(80)]);
+    assert_eq!(session.message(2, 4, counted_down(1)), [Done(80)]);
     assert_eq!(session.held(2, 1), Ok(()));
     assert!(!session.machine.holds.is_empty());
 
     assert_eq!(session.release(3, 1, Some(81)), [release(5)]);
-    assert_eq!(session.message(4, 5, counted_down(0)), [Seen::Done(81)]);
+    assert_eq!(session.message(4, 5, counted_down(0)), [Done(81)]);
     assert!(session.machine.holds.is_empty());
 }
 
@@ -59,19 +53,13 @@ fn heartbeats_keep_every_guard() {
 #[test]
 fn a_loss_ends_every_guard_and_nothing_is_given_back() {
     let mut session = held_twice();
-    let lost = v1::SessionLost {
-        locks: vec![v1::LostLock {
-            name: "lock1".into(),
-            owner_id: vec![1],
-            reason: v1::LostReason::Forced.into(),
-        }],
-    };
-    assert_eq!(session.message(1, 0, Response::Lost(lost)), []);
+    let lost = lost(1, 1, v1::LostReason::Forced);
+    assert_eq!(session.message(1, 0, lost), []);
     for guard in 0..2 {
         assert_eq!(session.held(1, guard), Err(LostReason::Forced));
         assert_eq!(
             session.release(2, guard, Some(80)),
-            [Seen::HoldFailed(80, "lost")]
+            [HoldFailed(80, "lost")]
         );
     }
 }
@@ -81,10 +69,7 @@ fn an_answer_that_there_is_no_such_hold_ends_every_guard() {
     let no_value = Response::ValueSet(v1::SessionValueSet { value_set: false });
     let mut session = held_twice();
     session.change(1, 0, Change::Value(Vec::new()), 70);
-    assert_eq!(
-        session.message(2, 4, no_value),
-        [Seen::HoldFailed(70, "lost")]
-    );
+    assert_eq!(session.message(2, 4, no_value), [HoldFailed(70, "lost")]);
     assert_eq!(session.held(2, 0), Err(LostReason::Unknown));
     assert_eq!(session.held(2, 1), Err(LostReason::Unknown));
 
@@ -92,7 +77,7 @@ fn an_answer_that_there_is_no_such_hold_ends_every_guard() {
     session.release(1, 0, Some(80));
     assert_eq!(
         session.message(2, 4, released(false)),
-        [Seen::HoldFailed(80, "lost")]
+        [HoldFailed(80, "lost")]
     );
     assert_eq!(session.held(2, 1), Err(LostReason::Unknown));
     assert_eq!(session.release(3, 1, None), []);
@@ -133,8 +118,7 @@ fn a_grant_that_crosses_a_cancellation_is_given_back_once() {
     session.ask(0, 1, reentrant(&[1], ACTOR));
     session.grant_all(0, 2, &[(1, 1, 1)], 0);
     session.ask(1, 2, reentrant(&[1], ACTOR));
-    session.machine.cancel(at(2), 2);
-    assert_eq!(session.seen(), [Seen::Cancel(3)]);
+    assert_eq!(session.cancel(2, 2), [Cancel(3)]);
     assert_eq!(session.grant_all(3, 3, &[(1, 1, 2)], 0), [release(5)]);
     assert_eq!(session.message(4, 5, counted_down(1)), []);
     assert_eq!(session.held(4, 0), Ok(()));
@@ -174,26 +158,22 @@ fn an_actor_asks_anew_only_when_what_it_abandoned_has_been_answered() {
         ..exclusive(&[lock])
     };
     session.ask(0, 1, alone(1));
-    session.machine.cancel(at(1), 1);
-    assert_eq!(session.seen(), [Seen::Cancel(2)]);
+    assert_eq!(session.cancel(1, 1), [Cancel(2)]);
     // The coordinator would take it for waiting still, or, where the grant crossed, for the holder.
     assert_eq!(session.ask(2, 2, alone(1)), []);
     let shared = in_mode(Mode::Shared, alone(2));
     assert_eq!(session.ask(2, 3, shared), []);
-    session.machine.cancel(at(3), 3);
-    assert_eq!(session.seen(), []);
+    assert_eq!(session.cancel(3, 3), []);
     // Others are not held up, and nobody is many.
     assert_eq!(session.acquire(3, 4, None), [asked(4, 4, None)]);
-    session.machine.cancel(at(3), 4);
-    assert_eq!(session.seen(), [Seen::Cancel(4)]);
+    assert_eq!(session.cancel(3, 4), [Cancel(4)]);
     assert_eq!(session.acquire(3, 5, None), [asked(6, 5, None)]);
     assert_eq!(
         session.grant(4, 2, 1, 1, 0),
-        [Seen::Release { id: 7, owner: 1 }, asked(8, 1, None)]
+        [Release(7, 1), asked(8, 1, None)]
     );
 
-    session.machine.cancel(at(5), 2);
-    assert_eq!(session.seen(), [Seen::Cancel(8)]);
+    assert_eq!(session.cancel(5, 2), [Cancel(8)]);
     assert_eq!(session.ask(5, 6, alone(1)), []);
     session.machine.cancel(at(5), 6);
     assert_eq!(session.ask(5, 7, alone(1)), []);
@@ -202,33 +182,31 @@ fn an_actor_asks_anew_only_when_what_it_abandoned_has_been_answered() {
     assert_eq!(session.message(6, 8, queued), []);
     let cancelled = not_granted(v1::AcquireOutcome::Cancelled);
     assert_eq!(session.message(7, 8, cancelled), [asked(10, 1, None)]);
-    assert_eq!(session.grant(8, 10, 1, 2, 0), [Seen::Acquired(7)]);
+    assert_eq!(session.grant(8, 10, 1, 2, 0), [Acquired(7)]);
 }
 
 #[test]
 fn acquires_held_back_are_sent_on_the_next_stream_at_the_latest() {
     let mut session = Session::open_at(0);
     session.ask(0, 1, reentrant(&[1], ACTOR));
-    session.machine.cancel(at(1), 1);
-    session.seen();
+    session.cancel(1, 1);
     assert_eq!(session.ask(2, 2, reentrant(&[1], ACTOR)), []);
     session.stream_ended(3);
-    assert_eq!(session.reopen(4), [Seen::Opened, asked(2, 1, None)]);
+    assert_eq!(session.reopen(4), [Opened, asked(2, 1, None)]);
 }
 
 #[test]
 fn acquires_held_back_for_too_long_end_with_their_wait() {
     let mut session = Session::open_at(0);
     session.ask(0, 1, reentrant(&[1], ACTOR));
-    session.machine.cancel(at(1), 1);
-    session.seen();
+    session.cancel(1, 1);
     let spec = AcquireSpec {
         wait: Some(ms(500)),
         ..reentrant(&[1], ACTOR)
     };
     assert_eq!(session.ask(2, 2, spec), []);
     assert_eq!(session.tick(501), []);
-    assert_eq!(session.tick(502), [Seen::Failed(2, "unavailable")]);
+    assert_eq!(session.tick(502), [Failed(2, "unavailable")]);
     let cancelled = not_granted(v1::AcquireOutcome::Cancelled);
     assert_eq!(session.message(503, 2, cancelled), []);
 }

@@ -6,21 +6,14 @@ use super::*;
 fn grants_that_cross_a_cancellation_are_given_back() {
     let mut session = Session::open_at(0);
     session.acquire(0, 1, None);
-    session.machine.cancel(at(1), 1);
-    assert_eq!(session.seen(), [Seen::Cancel(2)]);
-    assert_eq!(
-        session.grant(2, 2, 1, 1, 0),
-        [Seen::Release { id: 4, owner: 1 }]
-    );
+    assert_eq!(session.cancel(1, 1), [Cancel(2)]);
+    assert_eq!(session.grant(2, 2, 1, 1, 0), [Release(4, 1)]);
 }
 
 #[test]
 fn grants_that_nobody_asked_for_are_given_back() {
     let mut session = Session::open_at(0);
-    assert_eq!(
-        session.grant(2, 99, 1, 1, 0),
-        [Seen::Release { id: 2, owner: 1 }]
-    );
+    assert_eq!(session.grant(2, 99, 1, 1, 0), [Release(2, 1)]);
 }
 
 #[test]
@@ -29,10 +22,7 @@ fn grants_of_another_lock_are_given_back_and_reported() {
     session.acquire(0, 1, None);
     assert_eq!(
         session.grant(2, 2, 5, 1, 0),
-        [
-            Seen::Release { id: 3, owner: 1 },
-            Seen::Failed(1, "refused")
-        ]
+        [Release(3, 1), Failed(1, "refused")]
     );
 }
 
@@ -43,24 +33,18 @@ fn grants_that_come_too_late_to_be_used_are_given_back_and_asked_for_again() {
     session.acquire(0, 2, Some(0));
     assert_eq!(
         session.grant(9_900, 2, 1, 1, 0),
-        [Seen::Release { id: 4, owner: 1 }, asked(5, 1, Some(50_100))]
+        [Release(4, 1), asked(5, 1, Some(50_100))]
     );
     assert_eq!(
         session.grant(9_900, 3, 2, 2, 0),
-        [
-            Seen::Release { id: 6, owner: 2 },
-            Seen::Failed(2, "unavailable")
-        ]
+        [Release(6, 2), Failed(2, "unavailable")]
     );
 }
 
 #[test]
 fn grants_are_answered_once() {
-    let mut session = Session::open_at(0);
-    session.acquire(0, 1, None);
-    session.grant(1, 2, 1, 1, 0);
-    session.machine.cancel(at(2), 1);
-    assert_eq!(session.seen(), []);
+    let mut session = Session::holding(0);
+    assert_eq!(session.cancel(2, 1), []);
 }
 
 #[test]
@@ -69,11 +53,8 @@ fn answers_tell_busy_from_timed_out_by_what_was_asked() {
     assert_eq!(session.acquire(0, 1, Some(0)), [asked(2, 1, Some(0))]);
     assert_eq!(session.acquire(0, 2, Some(50)), [asked(3, 2, Some(50))]);
     let busy = not_granted(v1::AcquireOutcome::Busy);
-    assert_eq!(
-        session.message(1, 2, busy.clone()),
-        [Seen::Failed(1, "busy")]
-    );
-    assert_eq!(session.message(1, 3, busy), [Seen::Failed(2, "timed out")]);
+    assert_eq!(session.message(1, 2, busy.clone()), [Failed(1, "busy")]);
+    assert_eq!(session.message(1, 3, busy), [Failed(2, "timed out")]);
 }
 
 #[test]
@@ -84,44 +65,32 @@ fn answers_that_one_request_failed_concern_that_one_alone() {
     session.grant(1, 3, 2, 1, 0);
     assert_eq!(
         session.failure(2, 2, tonic::Code::InvalidArgument),
-        [Seen::Failed(1, "refused")]
+        [Failed(1, "refused")]
     );
     assert_eq!(session.lease(0).alive(at(2)), Ok(at(9_900)));
 }
 
 #[test]
 fn answers_that_a_lock_is_lost_end_it_with_their_reason() {
-    let mut session = Session::open_at(0);
-    session.acquire(0, 1, None);
-    session.grant(1, 2, 1, 1, 0);
-    let lost = v1::SessionLost {
-        locks: vec![v1::LostLock {
-            name: "lock1".into(),
-            owner_id: vec![1],
-            reason: v1::LostReason::Forced.into(),
-        }],
-    };
-    assert_eq!(session.message(2, 0, Response::Lost(lost)), []);
+    let mut session = Session::holding(0);
+    let lost = lost(1, 1, v1::LostReason::Forced);
+    assert_eq!(session.message(2, 0, lost), []);
     assert_eq!(session.lease(0).alive(at(2)), Err(LostReason::Forced));
     // Its guard goes later; there is nothing to release.
-    let key = session.leases[0].0;
-    session.machine.release(at(3), key, None, None);
-    assert_eq!(session.seen(), []);
+    assert_eq!(session.release(3, 0, None), []);
 }
 
 #[test]
 fn answers_to_a_value_set_that_find_no_hold_end_it() {
-    let mut session = Session::open_at(0);
-    session.acquire(0, 1, None);
-    session.grant(1, 2, 1, 1, 0);
+    let mut session = Session::holding(0);
     let value = || Change::Value(b"x".to_vec());
-    assert_eq!(session.change(2, 0, value(), 70), [Seen::SetValue(3)]);
-    assert_eq!(session.change(2, 0, value(), 71), [Seen::SetValue(4)]);
+    assert_eq!(session.change(2, 0, value(), 70), [SetValue(3)]);
+    assert_eq!(session.change(2, 0, value(), 71), [SetValue(4)]);
     let answer = |value_set| Response::ValueSet(v1::SessionValueSet { value_set });
-    assert_eq!(session.message(3, 3, answer(true)), [Seen::Done(70)]);
+    assert_eq!(session.message(3, 3, answer(true)), [Done(70)]);
     assert_eq!(
         session.message(3, 4, answer(false)),
-        [Seen::HoldFailed(71, "lost")]
+        [HoldFailed(71, "lost")]
     );
     assert_eq!(session.lease(0).alive(at(3)), Err(LostReason::Unknown));
 }

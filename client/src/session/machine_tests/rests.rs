@@ -27,10 +27,10 @@ fn an_idle_session_sends_its_next_heartbeat_when_the_rest_is_over() {
     let mut session = resting();
     assert_eq!(session.alarm(), Some(INTERVAL + REST));
     assert_eq!(session.tick(INTERVAL + REST - 1), []);
-    assert_eq!(session.tick(INTERVAL + REST), [Seen::Heartbeat(2)]);
+    assert_eq!(session.tick(INTERVAL + REST), [Heartbeat(2)]);
     // Unanswered, as any other.
     session.tick(INTERVAL + REST + TTL - 1);
-    assert_eq!(session.tick(INTERVAL + REST + TTL), [Seen::HangUp]);
+    assert_eq!(session.tick(INTERVAL + REST + TTL), [HangUp]);
 }
 
 #[test]
@@ -38,11 +38,11 @@ fn a_heartbeat_goes_before_the_acquire_that_ends_a_rest() {
     let mut session = resting();
     let seen = session.acquire(20_000, 1, None);
     assert!(
-        matches!(seen[..], [Seen::Heartbeat(2), Seen::Acquire { .. }]),
+        matches!(seen[..], [Heartbeat(2), Acquire { .. }]),
         "{seen:?}"
     );
-    assert_eq!(session.tick(20_000 + INTERVAL), [Seen::Heartbeat(3)]);
-    let Seen::Acquire { id, .. } = seen[1] else {
+    assert_eq!(session.tick(20_000 + INTERVAL), [Heartbeat(3)]);
+    let Acquire { id, .. } = seen[1] else {
         unreachable!()
     };
     session.grant(20_000 + INTERVAL, id, 1, 1, 2);
@@ -54,8 +54,8 @@ fn a_heartbeat_goes_before_the_acquire_that_ends_a_rest() {
 fn an_acquire_soon_after_a_heartbeat_needs_no_other() {
     let mut session = resting();
     let seen = session.acquire(INTERVAL + 100, 1, None);
-    assert!(matches!(seen[..], [Seen::Acquire { .. }]), "{seen:?}");
-    assert_eq!(session.tick(2 * INTERVAL), [Seen::Heartbeat(2)]);
+    assert!(matches!(seen[..], [Acquire { .. }]), "{seen:?}");
+    assert_eq!(session.tick(2 * INTERVAL), [Heartbeat(2)]);
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn a_session_that_has_asked_for_something_meanwhile_does_not_rest() {
     session.tick(INTERVAL);
     session.acquire(INTERVAL + 5, 1, None);
     let_rest(&mut session, INTERVAL + 10, 1);
-    assert_eq!(session.tick(2 * INTERVAL), [Seen::Heartbeat(2)]);
+    assert_eq!(session.tick(2 * INTERVAL), [Heartbeat(2)]);
 }
 
 #[test]
@@ -75,5 +75,5 @@ fn silence_while_resting_is_none() {
     assert_eq!(session.tick(20_000 + TTL / 2 - 1).len(), 1);
     // The heartbeat before the acquire is not answered.
     session.tick(20_000 + TTL - 1);
-    assert!(session.tick(20_000 + TTL).contains(&Seen::HangUp));
+    assert!(session.tick(20_000 + TTL).contains(&HangUp));
 }

@@ -8,20 +8,8 @@ use super::{
 use crate::lease::LockState;
 
 fn stop(session: &mut Session, now: u64) -> Vec<Seen> {
-    let stream = session.stream;
-    session
-        .machine
-        .stream_ended(at(now), stream, StreamEnd::Stopped);
+    session.stream_ends(now, StreamEnd::Stopped);
     session.seen()
-}
-
-fn lost(reason: v1::LostReason) -> Response {
-    let lock = v1::LostLock {
-        name: "lock1".into(),
-        owner_id: vec![1],
-        reason: reason.into(),
-    };
-    Response::Lost(v1::SessionLost { locks: vec![lock] })
 }
 
 #[test]
@@ -36,12 +24,9 @@ fn guards_stay_held_until_they_are_resumed_whatever_the_grace() {
         assert_eq!(session.state(9_000), LockState::Held);
         assert!(session.machine.is_orphaned(at(9_000)));
         assert!(session.machine.wants_connection());
-        session
-            .machine
-            .connect_failed(at(9_000), &unreachable(true));
-        assert_eq!(session.seen(), []);
+        assert_eq!(session.connect_failed(9_000, true), []);
         let next = session.connect(9_100).unwrap().remove(0).2;
-        assert_eq!(session.message(9_200, 1, opened(&[&next])), [Seen::Opened]);
+        assert_eq!(session.message(9_200, 1, opened(&[&next])), [Opened]);
         assert_eq!(session.held(18_999, 0), Ok(()));
         assert!(!session.machine.is_orphaned(at(9_200)));
     }
@@ -67,7 +52,7 @@ fn a_guard_that_is_not_resumed_is_lost_at_its_own_deadline() {
         assert_eq!(session.connect(10_000), Some(Vec::new()));
         assert_eq!(
             session.message(10_100, 1, opened(&[])),
-            [Seen::Opened, Seen::Release { id: 2, owner: 1 }]
+            [Opened, Release(2, 1)]
         );
     }
 }
@@ -78,16 +63,7 @@ fn holds_unknown_to_the_next_coordinator_are_lost_for_its_reason() {
     let mut session = Session::holding(0);
     stop(&mut session, 1_000);
     let next = session.connect(1_100).unwrap().remove(0).2;
-    let refused = v1::SessionOpened {
-        refused: vec![v1::LostLock {
-            name: "lock1".into(),
-            owner_id: next,
-            reason: v1::LostReason::Deleted.into(),
-        }],
-        ttl: wire_ms(TTL),
-        ..Default::default()
-    };
-    session.message(1_200, 1, Response::Opened(refused));
+    session.message(1_200, 1, opened_without(next, v1::LostReason::Deleted));
     assert_eq!(session.held(1_200, 0), Err(LostReason::Deleted));
 }
 
@@ -110,20 +86,14 @@ fn waits_go_on_in_their_places_and_tries_fail() {
     session.message(10, 2, queued(&[9]));
     session.message(1_000, 0, draining());
     // Until it stops nothing is given up, though nobody else can be reached.
-    session
-        .machine
-        .connect_failed(at(8_900), &unreachable(true));
-    assert_eq!(session.seen(), []);
+    assert_eq!(session.connect_failed(8_900, true), []);
     assert_eq!(
         stop(&mut session, 9_000),
-        [Seen::Failed(3, "unavailable")],
+        [Failed(3, "unavailable")],
         "it may have been granted"
     );
     assert!(session.machine.is_orphaned(at(18_999)));
-    session
-        .machine
-        .connect_failed(at(11_000), &unreachable(true));
-    assert_eq!(session.seen(), []);
+    assert_eq!(session.connect_failed(11_000, true), []);
     let resumes = session.connect(12_000).unwrap();
     assert_eq!(resumes.len(), 1);
     let (ticket, _, next) = &resumes[0];
@@ -131,7 +101,7 @@ fn waits_go_on_in_their_places_and_tries_fail() {
     // What has no ticket is asked for anew, for what is left of its wait.
     assert_eq!(
         session.message(12_100, 1, opened_in_place(next)),
-        [Seen::Opened, asked(3, 2, Some(7_900))]
+        [Opened, asked(3, 2, Some(7_900))]
     );
 }
 
@@ -141,17 +111,17 @@ fn a_release_that_was_not_answered_is_asked_of_the_next_coordinator() {
     session.message(1_000, 0, draining());
     session.tick(1_000);
     let seen = session.release(1_010, 0, Some(80));
-    let [Seen::Release { owner: 1, .. }] = seen[..] else {
+    let [Release(_, 1)] = seen[..] else {
         panic!("{seen:?}");
     };
     assert_eq!(stop(&mut session, 1_020), []);
     assert_eq!(session.connect(4_000), Some(Vec::new()));
     assert_eq!(
         session.message(4_100, 1, opened(&[])),
-        [Seen::Opened, Seen::Release { id: 2, owner: 1 }]
+        [Opened, Release(2, 1)]
     );
     // The first one may have been carried out.
-    assert_eq!(session.message(4_200, 2, released(false)), [Seen::Done(80)]);
+    assert_eq!(session.message(4_200, 2, released(false)), [Done(80)]);
 }
 
 #[test]
@@ -159,15 +129,15 @@ fn heartbeats_come_closer_together_while_the_coordinator_drains() {
     let mut session = Session::holding(0);
     assert_eq!(session.alarm(), Some(INTERVAL));
     session.message(1_000, 0, draining());
-    assert_eq!(session.tick(1_000), [Seen::Heartbeat(1)]);
+    assert_eq!(session.tick(1_000), [Heartbeat(1)]);
     assert_eq!(session.tick(2_999), []);
-    assert_eq!(session.tick(3_000), [Seen::Heartbeat(2)]);
+    assert_eq!(session.tick(3_000), [Heartbeat(2)]);
 }
 
 #[test]
 fn a_hold_that_another_stream_resumed_unasked_is_lost() {
     let mut session = Session::holding(0);
-    session.message(100, 0, lost(v1::LostReason::Resumed));
+    session.message(100, 0, lost(1, 1, v1::LostReason::Resumed));
     assert_eq!(session.held(100, 0), Err(LostReason::Resumed));
 }
 
@@ -177,10 +147,10 @@ fn messages_of_the_former_stream_about_a_moved_hold_are_ignored() {
     let former = session.stream;
     session.message(10, 0, draining());
     let next = session.connect(20).unwrap().remove(0).2;
-    session.message_on(30, former, 0, lost(v1::LostReason::Resumed));
+    session.message_on(30, former, 0, lost(1, 1, v1::LostReason::Resumed));
     assert_eq!(session.state(30), LockState::Held);
     session.message(40, 1, opened(&[&next]));
-    session.message_on(50, former, 0, lost(v1::LostReason::Resumed));
+    session.message_on(50, former, 0, lost(1, 1, v1::LostReason::Resumed));
     assert_eq!(session.state(50), LockState::Held);
 }
 
@@ -191,7 +161,7 @@ fn a_hold_that_was_resumed_though_the_attempt_seemed_declined_is_lost() {
     let former = session.stream;
     session.message(10, 0, draining());
     session.connect(20).unwrap();
-    session.message_on(30, former, 0, lost(v1::LostReason::Resumed));
+    session.message_on(30, former, 0, lost(1, 1, v1::LostReason::Resumed));
     session.machine.attempt_failed(at(40), Fate::Declined);
     assert_eq!(session.held(40, 0), Err(LostReason::Resumed));
 }

@@ -34,9 +34,7 @@ fn an_acquire_that_is_asked_again_is_part_of_the_same_trace() {
     };
     session.machine.acquire(at(1), 1, spec, 1);
     assert_eq!(sent(&mut session), [trace(1)]);
-    session
-        .machine
-        .stream_ended(at(2), session.stream, StreamEnd::Left);
+    session.stream_ends(2, StreamEnd::Left);
     session.seen();
     session.stream = session.machine.connected(at(3), "http://test".into());
     // The `open` is part of none.
