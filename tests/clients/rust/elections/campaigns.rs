@@ -6,7 +6,8 @@ use leasehold_client::{AcquireError, Client, Election, HoldError, LostReason};
 use leasehold_tests::{Coordinator, FaultProxy, proxy::Cut};
 use tokio::{task::JoinSet, time::timeout};
 
-use super::{LIMIT, candidates, deserted};
+use super::deserted;
+use crate::{LIMIT, coordinator_and_client, waiters};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn campaigns_dropped_at_any_moment_leave_nobody_leading() {
@@ -44,43 +45,6 @@ async fn campaigns_dropped_at_any_moment_leave_nobody_leading() {
 }
 
 #[tokio::test]
-async fn a_campaign_whose_connection_is_cut_at_any_moment_leaves_at_most_its_own_leadership() {
-    let coordinator = Coordinator::in_process();
-    let proxy = FaultProxy::before(&coordinator.endpoint()).await;
-    let watcher = Client::connect(coordinator.endpoint()).await.unwrap();
-    for number in 0..20 {
-        let builder = Client::builder().backoff(Duration::ZERO, Duration::from_millis(10));
-        let client = builder.connect(proxy.endpoint()).await.unwrap();
-        let election = client.election("e");
-        let campaign = tokio::spawn(async move { election.campaign("").await });
-        tokio::time::sleep(Duration::from_micros(number * 100)).await;
-        proxy.cut(Cut::Rst).await;
-        // Without a wait it goes on over the break; elected before it, it hears that this is over.
-        let leadership = timeout(LIMIT, campaign).await.unwrap().unwrap().unwrap();
-        if !leadership.is_leader() {
-            assert_eq!(leadership.lost().await, LostReason::SessionEnded);
-        }
-        drop((leadership, client));
-        deserted(&watcher, "e").await;
-    }
-}
-
-#[tokio::test]
-async fn a_withdrawn_candidate_is_not_elected() {
-    let coordinator = Coordinator::in_process();
-    let client = Client::connect(coordinator.endpoint()).await.unwrap();
-    let election = client.election("e");
-    let leadership = election.campaign("first").await.unwrap();
-    let second = client.session().open().await.unwrap().election("e");
-    let campaign = tokio::spawn(async move { second.campaign("second").await });
-    candidates(&client, "e", 1).await;
-    campaign.abort();
-    candidates(&client, "e", 0).await;
-    leadership.resign().await.unwrap();
-    deserted(&client, "e").await;
-}
-
-#[tokio::test]
 async fn candidates_lead_one_after_the_other_with_rising_tokens() {
     let coordinator = Coordinator::in_process();
     let first = Client::connect(coordinator.endpoint()).await.unwrap();
@@ -91,7 +55,7 @@ async fn candidates_lead_one_after_the_other_with_rising_tokens() {
     let election = session.election("e");
     assert_eq!(election.name(), "e");
     let campaign = tokio::spawn(async move { election.campaign("second").await });
-    candidates(&first, "e", 1).await;
+    waiters(&first, "e", 1).await;
     let former = leadership.fencing_token();
     // Dropping resigns.
     drop(leadership);
@@ -106,8 +70,7 @@ async fn candidates_lead_one_after_the_other_with_rising_tokens() {
 
 #[tokio::test]
 async fn a_deposed_leader_learns_of_it_and_has_nothing_left_to_resign() {
-    let coordinator = Coordinator::in_process();
-    let client = Client::connect(coordinator.endpoint()).await.unwrap();
+    let (_coordinator, client) = coordinator_and_client().await;
     let leadership = client.election("e").campaign("").await.unwrap();
     client.admin().force_release("e").await.unwrap();
     let lost = timeout(LIMIT, leadership.lost()).await.unwrap();
@@ -124,50 +87,8 @@ async fn a_deposed_leader_learns_of_it_and_has_nothing_left_to_resign() {
 }
 
 #[tokio::test]
-async fn a_value_may_have_four_kilobytes_and_no_more() {
-    let coordinator = Coordinator::in_process();
-    let client = Client::connect(coordinator.endpoint()).await.unwrap();
-    let election = client.election("e");
-    let leadership = election.campaign(vec![b'x'; 4_096]).await.unwrap();
-    leadership.proclaim(vec![0xff; 4_096]).await.unwrap();
-    let leader = election.leader().await.unwrap().unwrap();
-    assert_eq!(leader.value, vec![0xff; 4_096]);
-    leadership.proclaim(vec![b'x'; 4_097]).await.unwrap_err();
-    // It was as it was.
-    assert!(leadership.is_leader());
-    leadership.resign().await.unwrap();
-    let error = election.campaign(vec![b'x'; 4_097]).await.unwrap_err();
-    let failure = error.failure().unwrap();
-    assert_eq!(failure.field_violations()[0].field, "acquire.value");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_client_takes_part_in_a_hundred_elections_at_once() {
-    let coordinator = Coordinator::in_process();
-    let clients = [
-        Client::connect(coordinator.endpoint()).await.unwrap(),
-        Client::connect(coordinator.endpoint()).await.unwrap(),
-    ];
-    let mut tasks = JoinSet::new();
-    for client in &clients {
-        for number in 0..100 {
-            let election = client.election(format!("e{number}"));
-            tasks.spawn(async move {
-                let leadership = election.campaign(number.to_string()).await.unwrap();
-                let leader = election.leader().await.unwrap().unwrap();
-                assert_eq!(leader.fencing_token, Some(leadership.fencing_token()));
-                assert_eq!(leader.value, number.to_string().as_bytes());
-                leadership.resign().await.unwrap();
-            });
-        }
-    }
-    timeout(LIMIT, tasks.join_all()).await.unwrap();
-}
-
-#[tokio::test]
 async fn a_candidate_with_a_wait_waits_no_longer() {
-    let coordinator = Coordinator::in_process();
-    let client = Client::connect(coordinator.endpoint()).await.unwrap();
+    let (_coordinator, client) = coordinator_and_client().await;
     let election = client.election("e");
     let _leadership = election.campaign("").await.unwrap();
     let other = client.session().open().await.unwrap();
@@ -210,8 +131,7 @@ async fn is_refused(election: &Election) -> bool {
 
 #[tokio::test]
 async fn a_session_is_a_candidate_of_an_election_once_and_never_waits_behind_itself() {
-    let coordinator = Coordinator::in_process();
-    let client = Client::connect(coordinator.endpoint()).await.unwrap();
+    let (coordinator, client) = coordinator_and_client().await;
     let other = Client::connect(coordinator.endpoint()).await.unwrap();
     let election = client.election("e");
     // While it leads.
@@ -243,7 +163,7 @@ async fn a_session_is_a_candidate_of_an_election_once_and_never_waits_behind_its
     let leading = leading.unwrap().unwrap();
     let waiting = election.clone();
     let campaign = tokio::spawn(async move { waiting.campaign("fourth").await });
-    candidates(&other, "e", 1).await;
+    waiters(&other, "e", 1).await;
     assert!(is_refused(&election).await);
     assert_eq!(election.leader().await.unwrap().unwrap().value, b"other");
     // A campaign that was given up makes room at once, before the coordinator has answered.

@@ -6,13 +6,11 @@ mod run_while_leader;
 mod scripted;
 mod watchers;
 
-use std::time::Duration;
-
 use leasehold_client::{Client, LeaderChange, Observer};
 use leasehold_tests::{Coordinator, CoordinatorProcess, wait};
 use tokio::time::timeout;
 
-const LIMIT: Duration = Duration::from_secs(20);
+use crate::LIMIT;
 
 /// Waits until the lock of an election has neither holder nor waiter.
 async fn deserted(client: &Client, name: &str) {
@@ -21,17 +19,6 @@ async fn deserted(client: &Client, name: &str) {
         match lock.holders.is_empty() && lock.waiter_count == 0 {
             true => Ok(()),
             false => Err(lock),
-        }
-    })
-    .await;
-}
-
-/// Waits until that many candidates wait.
-async fn candidates(client: &Client, name: &str, count: u64) {
-    wait::until("the number of candidates", LIMIT, || async {
-        match client.admin().get_lock(name).await.unwrap().waiter_count {
-            candidates if candidates == count => Ok(()),
-            candidates => Err(candidates),
         }
     })
     .await;

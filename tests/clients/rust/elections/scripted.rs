@@ -21,7 +21,8 @@ use tokio::{net::TcpListener, task::JoinHandle, time::timeout};
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::{Request, Response, Status, Streaming, transport::Server};
 
-use super::{LIMIT, next};
+use super::next;
+use crate::LIMIT;
 
 /// Responses to one call of `Observe`. Unless the last is an error, the call stays open.
 type Script = Vec<Result<v1::ObserveResponse, Status>>;

@@ -8,7 +8,7 @@ use leasehold_client::{
 use leasehold_tests::{Coordinator, FaultProxy, proxy::Cut};
 use tokio::time::timeout;
 
-use super::{LIMIT, candidates, successor};
+use crate::{LIMIT, coordinator_and_client, waiters};
 
 async fn next(watcher: &mut LockWatcher) -> LockWatchEvent {
     let news = timeout(LIMIT, watcher.next()).await.unwrap();
@@ -48,7 +48,7 @@ async fn a_snapshot_is_followed_by_what_happens() {
     let queued = event(&mut watcher).await;
     assert_eq!(queued.kind, LockEventKind::Queued);
     assert_eq!(queued.waiter.unwrap().client_name, "me");
-    candidates(&client, "a/1", 1).await;
+    waiters(&client, "a/1", 1).await;
     let former = guard.fencing_token();
     guard.release().await.unwrap();
     let released = event(&mut watcher).await;
@@ -90,27 +90,9 @@ async fn a_broken_connection_is_one_gap_and_a_new_snapshot() {
     assert!(watcher.interruption().is_none());
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_watcher_outlives_its_coordinator() {
-    let mut first = Coordinator::process().start();
-    let endpoint = first.endpoint();
-    let client = Client::connect(&endpoint).await.unwrap();
-    let _guard = client.lock("a").await.unwrap();
-    let mut watcher = client.admin().watch_locks("");
-    assert_eq!(snapshot(&mut watcher).await.len(), 1);
-    first.kill();
-    assert!(matches!(next(&mut watcher).await, LockWatchEvent::Gap(_)));
-    let _second = successor(&endpoint);
-    assert_eq!(snapshot(&mut watcher).await.len(), 0);
-    let guard = client.lock("b").await.unwrap();
-    let granted = event(&mut watcher).await;
-    assert_eq!(granted.fencing_token, Some(guard.fencing_token()));
-}
-
 #[tokio::test]
 async fn a_prefix_that_is_too_long_is_refused_for_good() {
-    let coordinator = Coordinator::in_process();
-    let client = Client::connect(coordinator.endpoint()).await.unwrap();
+    let (_coordinator, client) = coordinator_and_client().await;
     let mut watcher = client.admin().watch_locks("x".repeat(513));
     let refused = timeout(LIMIT, watcher.next()).await.unwrap().unwrap();
     assert_eq!(refused.unwrap_err().kind(), FailureKind::InvalidArgument);

@@ -1,11 +1,15 @@
 //! Tests of the programs in `client/examples`: each does its work against a real coordinator.
 
-use std::{process::Stdio, time::Duration};
+use std::process::Stdio;
 
 use leasehold_tests::{ChildProcess, Coordinator, binaries, process::Lines, wait};
-use tokio::process::Command;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    process::Command,
+};
 
-const LIMIT: Duration = Duration::from_secs(10);
+use crate::LIMIT;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_example_does_what_it_shows() {
@@ -25,7 +29,7 @@ async fn every_example_does_what_it_shows() {
         ("worker_pool", "made 40 thumbnails"),
     ] {
         let coordinator = Coordinator::in_process();
-        let program = tokio::task::block_in_place(|| binaries::example(name));
+        let program = binaries::example(name);
         let output = Command::new(program)
             .arg(coordinator.endpoint())
             .output()
@@ -49,7 +53,7 @@ struct Replica {
 
 impl Replica {
     async fn start(coordinator: &Coordinator) -> Self {
-        let program = tokio::task::block_in_place(|| binaries::example("web_service"));
+        let program = binaries::example("web_service");
         let mut command = std::process::Command::new(program);
         command
             .args([&coordinator.endpoint(), "127.0.0.1:0"])
@@ -67,11 +71,17 @@ impl Replica {
 
     /// Waits until it says that `leader` leads.
     async fn until_led_by(&self, leader: &str) {
-        let url = format!("http://{}/leader", self.address);
+        let request = format!(
+            "GET /leader HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n\r\n",
+            self.address
+        );
         wait::until("the leader to be known", LIMIT, || async {
-            let answer = Command::new("curl").args(["--silent", &url]).output().await;
-            let answer = String::from_utf8_lossy(&answer.unwrap().stdout).into_owned();
-            (answer == leader).then_some(()).ok_or(answer)
+            let mut stream = TcpStream::connect(&self.address).await.unwrap();
+            stream.write_all(request.as_bytes()).await.unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).await.unwrap();
+            let (_, body) = answer.split_once("\r\n\r\n").unwrap_or_default();
+            (body == leader).then_some(()).ok_or(answer)
         })
         .await;
     }

@@ -1,50 +1,16 @@
 //! Shared locks, semaphores and several names at once.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering},
-    },
-    time::Duration,
-};
-
 use leasehold_client::{
     AcquireError, Client, HoldError, LockMode, LockSpec, LostReason, WithLockError,
 };
-use leasehold_tests::{Coordinator, FaultProxy, proxy::Cut, wait};
-use tokio::{task::JoinSet, time::timeout};
+use leasehold_tests::{Coordinator, FaultProxy, proxy::Cut};
+use tokio::time::timeout;
 
-use super::{LIMIT, counted, waiters};
-
-#[tokio::test]
-async fn readers_share_and_a_waiting_writer_holds_later_readers_up() {
-    let coordinator = Coordinator::in_process();
-    let client = Client::connect(coordinator.endpoint()).await.unwrap();
-    let other = Client::connect(coordinator.endpoint()).await.unwrap();
-    let first = client.lock("a").shared().await.unwrap();
-    let second = other.lock("a").shared().try_acquire().await.unwrap();
-    let second = second.unwrap();
-
-    let writer = tokio::spawn(other.lock("a").into_future());
-    waiters(&client, "a", 1).await;
-    let request = client.lock("a").shared();
-    assert!(request.clone().try_acquire().await.unwrap().is_none());
-    let reader = tokio::spawn(request.into_future());
-    waiters(&client, "a", 2).await;
-
-    first.release().await.unwrap();
-    second.release().await.unwrap();
-    let writer = timeout(LIMIT, writer).await.unwrap().unwrap().unwrap();
-    waiters(&client, "a", 1).await;
-    writer.release().await.unwrap();
-    let reader = timeout(LIMIT, reader).await.unwrap().unwrap().unwrap();
-    assert!(reader.is_held());
-}
+use crate::{LIMIT, coordinator_and_client, waiters};
 
 #[tokio::test]
 async fn a_downgrade_lets_waiting_readers_in_and_keeps_writers_out() {
-    let coordinator = Coordinator::in_process();
-    let client = Client::connect(coordinator.endpoint()).await.unwrap();
+    let (_coordinator, client) = coordinator_and_client().await;
     let guard = client.lock("a").await.unwrap();
     let reader = tokio::spawn(client.lock("a").shared().into_future());
     waiters(&client, "a", 1).await;
@@ -70,24 +36,8 @@ async fn a_downgrade_lets_waiting_readers_in_and_keeps_writers_out() {
 }
 
 #[tokio::test]
-async fn permits_are_not_downgraded_and_stay_held() {
-    let coordinator = Coordinator::in_process();
-    let client = Client::connect(coordinator.endpoint()).await.unwrap();
-    let permit = client.semaphore("a", 2).permits(1).await.unwrap();
-    let permit = permit.into_guard();
-    let error = permit.downgrade().await.unwrap_err();
-    let HoldError::Refused { source, .. } = &error else {
-        panic!("{error:?}");
-    };
-    assert_eq!(source.reason(), "NOT_EXCLUSIVE");
-    assert!(permit.is_held());
-    permit.release().await.unwrap();
-}
-
-#[tokio::test]
 async fn permits_are_given_back_in_part_and_waiters_let_in() {
-    let coordinator = Coordinator::in_process();
-    let client = Client::connect(coordinator.endpoint()).await.unwrap();
+    let (_coordinator, client) = coordinator_and_client().await;
     let semaphore = client.semaphore("a", 3);
     let permit = semaphore.permits(3).await.unwrap();
     let waiting = tokio::spawn(semaphore.permits(2).into_future());
@@ -116,8 +66,7 @@ async fn permits_are_given_back_in_part_and_waiters_let_in() {
 
 #[tokio::test]
 async fn what_is_left_of_permits_is_granted_and_counted() {
-    let coordinator = Coordinator::in_process();
-    let client = Client::connect(coordinator.endpoint()).await.unwrap();
+    let (_coordinator, client) = coordinator_and_client().await;
     let semaphore = client.semaphore("a", 5);
     let two = semaphore.permits(2).await.unwrap();
     let left = semaphore.permits_between(1..=5).await.unwrap();
@@ -156,71 +105,6 @@ async fn what_is_left_of_permits_is_granted_and_counted() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_more_permits_are_held_than_there_are() {
-    const PERMITS: u32 = 5;
-    let coordinator = Coordinator::in_process();
-    let taken = Arc::new(AtomicU32::new(0));
-    let most = Arc::new(AtomicU32::new(0));
-    let mut tasks = JoinSet::new();
-    for client in 0..3_u32 {
-        let session = Client::connect(coordinator.endpoint()).await.unwrap();
-        for worker in 0..8_u32 {
-            let semaphore = session.semaphore("a", PERMITS);
-            let (taken, most) = (taken.clone(), most.clone());
-            tasks.spawn(async move {
-                for round in 0..20 {
-                    let permits = (client + worker + round) % PERMITS + 1;
-                    let guard = semaphore.permits(permits).await.unwrap();
-                    let now = taken.fetch_add(permits, Ordering::SeqCst) + permits;
-                    assert!(now <= PERMITS, "{now} permits taken");
-                    most.fetch_max(now, Ordering::SeqCst);
-                    tokio::task::yield_now().await;
-                    assert!(guard.is_held());
-                    taken.fetch_sub(permits, Ordering::SeqCst);
-                    guard.release().await.unwrap();
-                }
-            });
-        }
-    }
-    tasks.join_all().await;
-    assert_eq!(most.load(Ordering::SeqCst), PERMITS);
-}
-
-#[tokio::test]
-async fn semaphores_agree_on_their_limit_and_nobody_asks_for_nothing() {
-    let coordinator = Coordinator::in_process();
-    let client = Client::connect(coordinator.endpoint()).await.unwrap();
-    let permit = client.semaphore("a", 3).permits(2).await.unwrap();
-    let error = client.semaphore("a", 4).permits(1).await.unwrap_err();
-    assert!(
-        matches!(error, AcquireError::LimitMismatch { limit: 3, .. }),
-        "{error:?}"
-    );
-    assert!(!error.is_retryable());
-    permit.release().await.unwrap();
-    let other = client
-        .semaphore("a", 4)
-        .permits(4)
-        .try_acquire()
-        .await
-        .unwrap();
-    assert!(other.is_some());
-
-    for (limit, permits, field) in [
-        (3, 0, "acquire.permits"),
-        (3, 4, "acquire.permits"),
-        (0, 1, "acquire.limit"),
-        (1_000_001, 1, "acquire.limit"),
-    ] {
-        let error = client.semaphore("b", limit).permits(permits).await;
-        let error = error.unwrap_err();
-        let failure = error.failure().unwrap();
-        assert_eq!(failure.reason(), "INVALID_FIELD", "{error:?}");
-        assert_eq!(failure.field_violations()[0].field, field);
-    }
-}
-
 #[tokio::test]
 async fn a_wait_for_permits_goes_on_over_a_broken_connection() {
     let coordinator = Coordinator::in_process();
@@ -245,94 +129,9 @@ async fn a_wait_for_permits_goes_on_over_a_broken_connection() {
     assert!(guard.is_held());
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn several_names_in_any_order_never_block_one_another() {
-    let coordinator = Coordinator::in_process();
-    let watcher = Client::connect(coordinator.endpoint()).await.unwrap();
-    let orders = [["a", "b", "c"], ["c", "b", "a"], ["b", "c", "a"]];
-    let holders: Arc<[AtomicU32; 3]> = Arc::default();
-    let mut tasks = JoinSet::new();
-    let client = Client::connect(coordinator.endpoint()).await.unwrap();
-    for worker in 0..12 {
-        let (client, holders) = (client.clone(), holders.clone());
-        let names = orders[worker % 3][..worker % 2 + 2].to_vec();
-        tasks.spawn(async move {
-            for _ in 0..10 {
-                let request = client.lock_all(names.iter().copied()).wait(LIMIT);
-                let guards = request.await.unwrap();
-                for (guard, name) in guards.iter().zip(&names) {
-                    assert_eq!(guard.name(), *name);
-                    let index = usize::from(name.as_bytes()[0] - b'a');
-                    assert_eq!(holders[index].fetch_add(1, Ordering::SeqCst), 0);
-                }
-                tokio::task::yield_now().await;
-                assert!(guards.is_held());
-                for name in &names {
-                    let index = usize::from(name.as_bytes()[0] - b'a');
-                    holders[index].fetch_sub(1, Ordering::SeqCst);
-                }
-                guards.release().await.unwrap();
-            }
-        });
-    }
-    tasks.join_all().await;
-    counted(&watcher, 0, 0).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn several_names_dropped_at_any_moment_leave_nothing_behind() {
-    let coordinator = Coordinator::in_process();
-    let watcher = Client::connect(coordinator.endpoint()).await.unwrap();
-    let client = Client::connect(coordinator.endpoint()).await.unwrap();
-    let mut tasks = JoinSet::new();
-    for number in 0..500_u64 {
-        let names = [0, 1, 2].map(|name| format!("a{}", (number + name * number) % 7));
-        let names = std::collections::BTreeSet::from(names);
-        let request = client.lock_all(names);
-        tasks.spawn(async move {
-            let patience = Duration::from_micros(number * 7_919 % 5_000);
-            if let Ok(guards) = timeout(patience, request).await {
-                let release = guards.unwrap().release();
-                timeout(Duration::from_micros(number % 300), release)
-                    .await
-                    .ok();
-            }
-        });
-    }
-    tasks.join_all().await;
-    counted(&watcher, 0, 0).await;
-    wait::until("every lock to be free", LIMIT, || async {
-        let mut locks = watcher.admin().list_locks("a").await.unwrap();
-        locks.retain(|lock| !lock.holders.is_empty());
-        if locks.is_empty() { Ok(()) } else { Err(locks) }
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn several_names_are_lost_one_by_one() {
-    let coordinator = Coordinator::in_process();
-    let client = Client::connect(coordinator.endpoint()).await.unwrap();
-    let guards = client.lock_all(["a", "b", "c"]).await.unwrap();
-    client.admin().force_release("b").await.unwrap();
-    let (name, reason) = timeout(LIMIT, guards.lost()).await.unwrap();
-    assert_eq!((&*name, reason), ("b", LostReason::Forced));
-    assert!(!guards.is_held());
-    assert!(guards.get("a").unwrap().is_held() && guards.get("c").unwrap().is_held());
-    let error = guards.release().await.unwrap_err();
-    let HoldError::Lost { name, reason } = error else {
-        panic!("{error:?}");
-    };
-    assert_eq!((&*name, reason), ("b", LostReason::Forced));
-    // The others were given back all the same.
-    let again = client.lock_all(["a", "b", "c"]).try_acquire().await;
-    assert!(again.unwrap().is_some());
-}
-
 #[tokio::test]
 async fn work_under_several_names_is_dropped_when_one_of_them_is_lost() {
-    let coordinator = Coordinator::in_process();
-    let client = Client::connect(coordinator.endpoint()).await.unwrap();
+    let (_coordinator, client) = coordinator_and_client().await;
     let admin = client.admin();
     let outcome = client
         .lock_all(["a", "b"])
@@ -353,8 +152,7 @@ async fn work_under_several_names_is_dropped_when_one_of_them_is_lost() {
 
 #[tokio::test]
 async fn several_names_are_held_in_a_mode_each() {
-    let coordinator = Coordinator::in_process();
-    let client = Client::connect(coordinator.endpoint()).await.unwrap();
+    let (_coordinator, client) = coordinator_and_client().await;
     let debit = |account: &str| {
         let permit = LockSpec::permits("workers", 1, 2);
         client.lock_all([LockSpec::shared("config"), account.into(), permit])
@@ -385,8 +183,7 @@ async fn several_names_are_held_in_a_mode_each() {
 
 #[tokio::test]
 async fn several_names_must_be_some_and_different() {
-    let coordinator = Coordinator::in_process();
-    let client = Client::connect(coordinator.endpoint()).await.unwrap();
+    let (_coordinator, client) = coordinator_and_client().await;
     let many: Vec<String> = (0..65).map(|name| format!("a{name}")).collect();
     for (names, reason) in [
         (vec![], "INVALID_FIELD"),

@@ -1,23 +1,17 @@
 //! Sessions against a real coordinator, over connections that break.
 
-mod actors;
-mod bounded;
-mod breaks;
 mod detached;
 mod examples;
 mod family;
 mod life;
 mod moving;
 mod requests;
-mod rolling;
 mod unanswered;
-
-use std::time::Duration;
 
 use leasehold_client::Client;
 use leasehold_tests::wait;
 
-const LIMIT: Duration = Duration::from_secs(20);
+use crate::LIMIT;
 
 /// Waits until the coordinator's only other session holds and waits for as many as said. The asking client's own
 /// session is left out.
@@ -37,17 +31,6 @@ async fn counted(admin_client: &Client, holds: u32, waiters: u32) {
             } else {
                 Err(counts)
             }
-        }
-    })
-    .await;
-}
-
-/// Waits until that many wait for a lock.
-async fn waiters(client: &Client, name: &str, count: u64) {
-    wait::until("the number of waiters", LIMIT, || async {
-        match client.admin().get_lock(name).await.unwrap().waiter_count {
-            waiters if waiters == count => Ok(()),
-            waiters => Err(waiters),
         }
     })
     .await;

@@ -1,17 +1,22 @@
 //! Sessions that move to another coordinator, with their holds and waits.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use leasehold_client::{Admin, Client, LockGuard, LockState, LostReason};
+use leasehold_client::{Admin, Client, LockState};
 use leasehold_tests::{Coordinator, CoordinatorProcess, FaultProxy, RedisServer, wait};
 use tokio::{sync::watch, time::timeout};
 
-use super::{LIMIT, waiters};
+use crate::{LIMIT, waiters};
 
-const TTL: Duration = Duration::from_secs(3);
-
+/// Starts two coordinators on a store. Neither ends while a session is there.
 fn two(redis: &RedisServer) -> [CoordinatorProcess; 2] {
-    [(); 2].map(|()| Coordinator::process().store(redis.url()).start())
+    let start = |()| {
+        Coordinator::process()
+            .store(redis.url())
+            .arguments(["--drain-timeout", "5m"])
+            .start()
+    };
+    [(); 2].map(start)
 }
 
 /// Returns the index of the endpoint at which the client's session is.
@@ -34,11 +39,6 @@ async fn moved(client: &Client, from: &str) {
         }
     })
     .await;
-}
-
-async fn stays_held(guard: &LockGuard, time: Duration) {
-    assert!(timeout(time, guard.changed()).await.is_err());
-    assert_eq!(guard.state(), LockState::Held);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -81,9 +81,7 @@ async fn a_drain_loses_nothing_and_fails_no_acquire() {
     coordinators[at].terminate();
     moved(&client, &before).await;
     // Nobody is left there, so that it need not wait until its time is up.
-    let began = Instant::now();
     assert!(coordinators[at].child().wait(LIMIT).await.success());
-    assert!(began.elapsed() < Duration::from_secs(4));
     let _stop = other.lock("stop").await.unwrap();
     timeout(LIMIT, busy).await.unwrap().unwrap();
 
@@ -108,41 +106,13 @@ async fn a_drain_loses_nothing_and_fails_no_acquire() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn with_a_grace_the_death_of_a_coordinator_suspends() {
-    let redis = RedisServer::start();
-    let mut coordinators = two(&redis);
-    let endpoints = coordinators.each_ref().map(CoordinatorProcess::endpoint);
-    let client = Client::builder().ttl(TTL).disconnect_grace(TTL);
-    let client = client.connect(&endpoints[..]).await.unwrap();
-    let at = place(&client, &endpoints).await;
-    let other = Client::connect(&endpoints[1 - at]).await.unwrap();
-    let guard = client.lock("a").await.unwrap();
-    let waiting = tokio::spawn(other.lock("a").into_future());
-    waiters(&other, "a", 1).await;
-
-    let suspended = guard.changed();
-    coordinators[at].kill();
-    assert_eq!(
-        timeout(LIMIT, suspended).await.unwrap(),
-        LockState::Suspended
-    );
-    let held_again = guard.changed();
-    assert!(!guard.is_held() && guard.valid_for().is_zero());
-    assert_eq!(timeout(LIMIT, held_again).await.unwrap(), LockState::Held);
-    stays_held(&guard, 2 * TTL).await;
-    assert!(!waiting.is_finished());
-    let token = guard.fencing_token();
-    guard.release().await.unwrap();
-    let next = timeout(LIMIT, waiting).await.unwrap().unwrap().unwrap();
-    assert!(next.fencing_token() > token);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn holds_released_while_suspended_are_given_back_on_the_next_stream() {
     let redis = RedisServer::start();
     let mut coordinators = two(&redis);
     let endpoints = coordinators.each_ref().map(CoordinatorProcess::endpoint);
-    let client = Client::builder().ttl(TTL).disconnect_grace(TTL);
+    // Longer than anybody waits for them.
+    let (ttl, grace) = (4 * LIMIT, 4 * LIMIT);
+    let client = Client::builder().ttl(ttl).disconnect_grace(grace);
     let client = client.connect(&endpoints[..]).await.unwrap();
     let at = place(&client, &endpoints).await;
     let other = Client::connect(&endpoints[1 - at]).await.unwrap();
@@ -154,28 +124,9 @@ async fn holds_released_while_suspended_are_given_back_on_the_next_stream() {
     drop(first);
     second.release().await.unwrap();
     for name in ["a", "b"] {
-        let request = other.lock(name).wait(TTL / 3);
+        let request = other.lock(name).wait(LIMIT);
         drop(request.await.unwrap());
     }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_a_grace_the_death_of_a_coordinator_loses_at_once() {
-    let redis = RedisServer::start();
-    let mut coordinators = two(&redis);
-    let endpoints = coordinators.each_ref().map(CoordinatorProcess::endpoint);
-    let client = Client::builder().ttl(TTL);
-    let client = client.connect(&endpoints[..]).await.unwrap();
-    let at = place(&client, &endpoints).await;
-    let guard = client.lock("a").await.unwrap();
-    coordinators[at].kill();
-    let began = Instant::now();
-    assert_eq!(guard.lost().await, LostReason::SessionEnded);
-    assert!(began.elapsed() < TTL / 3);
-    // It is left to expire, and is not taken again by itself.
-    let again = client.lock("a").wait(LIMIT).await.unwrap();
-    assert!(again.fencing_token() > guard.fencing_token());
-    assert!(!guard.is_held());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -188,7 +139,9 @@ async fn a_black_hole_is_left_before_the_deadline() {
         FaultProxy::before(&endpoints[1]).await,
     ];
     let through = proxies.each_ref().map(FaultProxy::endpoint);
-    let client = Client::builder().ttl(TTL).connect(through).await.unwrap();
+    let ttl = Duration::from_secs(6);
+    let client = Client::builder().ttl(ttl).connect(through).await.unwrap();
+    let before = client.default_session().info().unwrap().session_id;
     let guard = client.lock("a").await.unwrap();
     let token = guard.fencing_token();
     let at = place(&client, &endpoints).await;
@@ -197,13 +150,25 @@ async fn a_black_hole_is_left_before_the_deadline() {
     let waiting = tokio::spawn(client.lock("b").into_future());
     waiters(&other, "b", 1).await;
 
+    let changed = tokio::spawn(guard.changed());
     proxies[at].black_hole();
-    // The coordinator's silence timer fires meanwhile.
-    stays_held(&guard, 2 * TTL).await;
+    moved(&client, &before).await;
     assert_eq!(place(&client, &endpoints).await, 1 - at);
+    // The coordinator that was left gives the silent session up.
+    wait::until("the former session to end", LIMIT, || async {
+        let sessions = Admin::connect(&endpoints[at])
+            .unwrap()
+            .list_sessions()
+            .await;
+        let sessions = sessions.unwrap();
+        sessions.is_empty().then_some(()).ok_or(sessions)
+    })
+    .await;
     // What was on its way arrives after all, and the old connection closes.
     proxies[at].forward();
-    stays_held(&guard, TTL).await;
+    taken.set_value("seen").await.unwrap();
+    assert!(!changed.is_finished());
+    assert_eq!(guard.state(), LockState::Held);
     let view = other.admin().get_lock("a").await.unwrap();
     assert_eq!(view.fencing_token, Some(token));
     taken.release().await.unwrap();

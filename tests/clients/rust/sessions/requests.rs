@@ -1,6 +1,7 @@
 //! Requests that are dropped, many at once, or about locks that are lost.
 
 use std::{
+    collections::BTreeSet,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -8,28 +9,34 @@ use std::{
     time::Duration,
 };
 
-use leasehold_client::{AcquireError, Client, FencingToken, LostReason, WithLockError};
+use leasehold_client::{AcquireError, Client, LostReason, WithLockError};
 use leasehold_tests::{Coordinator, wait};
 use tokio::{task::JoinSet, time::timeout};
 
-use super::{LIMIT, counted, waiters};
+use super::counted;
+use crate::{LIMIT, coordinator_and_client};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn acquires_dropped_at_any_moment_leave_nothing_behind() {
-    let coordinator = Coordinator::in_process();
+    let (coordinator, client) = coordinator_and_client().await;
     let watcher = Client::connect(coordinator.endpoint()).await.unwrap();
-    let client = Client::connect(coordinator.endpoint()).await.unwrap();
     let mut tasks = JoinSet::new();
-    for number in 0..2_000_u64 {
-        let request = client.lock(format!("a{}", number % 7));
+    for number in 0..1_000_u64 {
+        let client = client.clone();
+        // From before it is sent to well after its grant.
+        let patience = Duration::from_micros(number * 7_919 % 5_000);
+        let short = Duration::from_micros(number % 300);
         tasks.spawn(async move {
-            // From before it is sent to well after its grant.
-            let patience = Duration::from_micros(number * 7_919 % 5_000);
-            if let Ok(guard) = timeout(patience, request).await {
-                let release = guard.unwrap().release();
-                timeout(Duration::from_micros(number % 300), release)
-                    .await
-                    .ok();
+            if number % 3 == 0 {
+                let names = [0, 1, 2].map(|name| format!("a{}", (number + name * number) % 7));
+                let request = client.lock_all(BTreeSet::from(names));
+                if let Ok(guards) = timeout(patience, request).await {
+                    timeout(short, guards.unwrap().release()).await.ok();
+                }
+            } else if let Ok(guard) =
+                timeout(patience, client.lock(format!("a{}", number % 7))).await
+            {
+                timeout(short, guard.unwrap().release()).await.ok();
             }
         });
     }
@@ -49,8 +56,7 @@ async fn acquires_dropped_at_any_moment_leave_nothing_behind() {
 
 #[tokio::test]
 async fn futures_that_are_never_polled_do_what_dropping_says() {
-    let coordinator = Coordinator::in_process();
-    let client = Client::connect(coordinator.endpoint()).await.unwrap();
+    let (_coordinator, client) = coordinator_and_client().await;
     drop(client.lock("a").into_future());
     let guard = client.lock("a").await.unwrap();
     drop(guard.release());
@@ -58,44 +64,9 @@ async fn futures_that_are_never_polled_do_what_dropping_says() {
     drop(again);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_contenders_take_turns_with_rising_tokens() {
-    let coordinator = Coordinator::in_process();
-    let mut tasks = JoinSet::new();
-    let busy = Arc::new(AtomicBool::new(false));
-    for _ in 0..4 {
-        let client = Client::connect(coordinator.endpoint()).await.unwrap();
-        for _ in 0..25 {
-            let (client, busy) = (client.clone(), busy.clone());
-            tasks.spawn(async move {
-                let mut tokens = Vec::new();
-                for _ in 0..10 {
-                    let guard = client.lock("a").await.unwrap();
-                    assert!(!busy.swap(true, Ordering::SeqCst), "two at once");
-                    tokens.push(guard.fencing_token());
-                    tokio::task::yield_now().await;
-                    assert!(guard.is_held());
-                    busy.store(false, Ordering::SeqCst);
-                    guard.release().await.unwrap();
-                }
-                tokens
-            });
-        }
-    }
-    let tokens = tasks.join_all().await;
-    for own in &tokens {
-        assert!(own.is_sorted_by(|a, b| a < b));
-    }
-    let mut all: Vec<FencingToken> = tokens.into_iter().flatten().collect();
-    all.sort_unstable();
-    all.dedup();
-    assert_eq!(all.len(), 1_000);
-}
-
 #[tokio::test]
 async fn one_bad_request_fails_alone_and_says_why() {
-    let coordinator = Coordinator::in_process();
-    let client = Client::connect(coordinator.endpoint()).await.unwrap();
+    let (_coordinator, client) = coordinator_and_client().await;
     let guard = client.lock("a").await.unwrap();
     let error = client.lock("bad\u{7}name").await.unwrap_err();
     let AcquireError::Refused { source, .. } = &error else {
@@ -120,8 +91,7 @@ async fn work_is_dropped_where_it_stands_when_its_lock_is_lost() {
         }
     }
 
-    let coordinator = Coordinator::in_process();
-    let client = Client::connect(coordinator.endpoint()).await.unwrap();
+    let (_coordinator, client) = coordinator_and_client().await;
     let dropped = Arc::new(AtomicBool::new(false));
     let flag = Dropped(dropped.clone());
     let runner = client.clone();
@@ -135,16 +105,11 @@ async fn work_is_dropped_where_it_stands_when_its_lock_is_lost() {
             })
             .await
     });
-    while client
-        .admin()
-        .get_lock("a")
-        .await
-        .unwrap()
-        .holders
-        .is_empty()
-    {
-        tokio::task::yield_now().await;
-    }
+    wait::until("the work to begin", LIMIT, || async {
+        let lock = client.admin().get_lock("a").await.unwrap();
+        (lock.holder_count == 1).then_some(()).ok_or(lock)
+    })
+    .await;
     assert!(!dropped.load(Ordering::SeqCst));
     client.admin().force_release("a").await.unwrap();
     let error = timeout(LIMIT, running).await.unwrap().unwrap().unwrap_err();
@@ -159,14 +124,30 @@ async fn work_is_dropped_where_it_stands_when_its_lock_is_lost() {
     assert!(error.is_retryable());
 }
 
-#[tokio::test]
-async fn a_cancelled_wait_gives_its_place_up() {
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn reentrant_acquires_dropped_at_any_moment_count_as_often_as_they_were_granted() {
     let coordinator = Coordinator::in_process();
+    let watcher = Client::connect(coordinator.endpoint()).await.unwrap();
     let client = Client::connect(coordinator.endpoint()).await.unwrap();
-    let guard = client.lock("a").await.unwrap();
-    let waiting = tokio::spawn(client.lock("a").into_future());
-    waiters(&client, "a", 1).await;
-    waiting.abort();
-    waiters(&client, "a", 0).await;
-    assert!(guard.is_held());
+    let request = client.lock("a").actor(client.actor()).reentrant();
+    let names = client
+        .lock_all(["a", "b"])
+        .actor(client.actor())
+        .reentrant();
+    for number in 0..300_u64 {
+        let outer = request.clone().wait(LIMIT).await.unwrap();
+        assert_eq!(outer.hold_count(), 1, "a count was left over");
+        // From before it is sent to well after its grant.
+        let patience = Duration::from_micros(number * 7_919 % 600);
+        let inner = timeout(patience, request.clone()).await;
+        // Whatever became of it, the outer one goes on.
+        outer.set_value(number.to_string()).await.unwrap();
+        assert!(outer.is_held());
+        drop(inner);
+        outer.release().await.unwrap();
+        let both = timeout(patience, names.clone()).await;
+        drop(both);
+    }
+    counted(&watcher, 0, 0).await;
+    assert!(watcher.lock("a").try_acquire().await.unwrap().is_some());
 }

@@ -20,7 +20,7 @@ use tokio::{
     time::timeout,
 };
 
-use super::{LIMIT, waiters};
+use crate::{LIMIT, waiters};
 
 /// Way in which such a port ends a connection.
 #[derive(Clone, Copy, PartialEq, Debug)]
