@@ -102,13 +102,7 @@ pub enum Record {
     Killed {
         client: String,
     },
-    Write {
-        client: String,
-        lock: String,
-        token: i64,
-        accepted: bool,
-        sequence: u64,
-    },
+    Write(Write),
     Watched {
         watcher: String,
         lock: String,
@@ -125,22 +119,8 @@ pub enum Record {
         fault: u64,
         what: String,
         target: String,
-        #[serde(default)]
-        loses_data: bool,
-        #[serde(default)]
-        cuts_leases: bool,
-        #[serde(default)]
-        forces: bool,
-        #[serde(default)]
-        resets: Vec<String>,
-        #[serde(default)]
-        disconnects: Vec<String>,
-        #[serde(default)]
-        stops: Vec<String>,
-        #[serde(default)]
-        disturbs: Vec<String>,
-        #[serde(default)]
-        revokes: Vec<String>,
+        #[serde(flatten)]
+        effects: Effects,
     },
     FaultEnded {
         fault: u64,
@@ -158,6 +138,43 @@ pub enum Record {
     Left {
         keys: Vec<String>,
     },
+}
+
+/// A write to a register.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+pub struct Write {
+    /// The client's name.
+    pub client: String,
+    /// The lock that protects the register.
+    pub lock: String,
+    /// The client's token.
+    pub token: i64,
+    /// The register took it.
+    pub accepted: bool,
+    /// Place in the register's own order.
+    pub sequence: u64,
+}
+
+/// Effects that a fault may have.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[serde(default)]
+pub struct Effects {
+    /// The store may forget what it had confirmed.
+    pub loses_data: bool,
+    /// Leases may end in the store before their time.
+    pub cuts_leases: bool,
+    /// An operator takes locks from their holders, who are told within a moment if they can be.
+    pub forces: bool,
+    /// Clients whose connections may be reset in the middle.
+    pub resets: Vec<String>,
+    /// Clients whose connections are gone for as long as the fault lasts.
+    pub disconnects: Vec<String>,
+    /// Clients whose processes stand still.
+    pub stops: Vec<String>,
+    /// Clients whose waiting may lose its place or its time, and who may lose what they hold.
+    pub disturbs: Vec<String>,
+    /// Clients whose rights end for as long as the fault lasts.
+    pub revokes: Vec<String>,
 }
 
 /// Event of a hold, as a watcher saw it.

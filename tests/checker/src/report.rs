@@ -85,7 +85,7 @@ pub fn summary(lines: &[Line], story: &Story, verdict: &Verdict) -> String {
     line("resumes", &count(changes));
     line(
         "writes",
-        &count(story.writes.iter().map(|write| {
+        &count(story.writes.iter().map(|(_, write)| {
             let outcome = if write.accepted {
                 "accepted"
             } else {

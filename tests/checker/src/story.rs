@@ -4,15 +4,15 @@ mod teller;
 
 use std::collections::BTreeMap;
 
-use crate::history::{Event, Mode, Outcome};
+use crate::history::{Effects, Event, Mode, Outcome, Write};
 
 /// A whole history.
 #[derive(Debug, Default)]
 pub struct Story {
     /// Acquires in the order in which they began.
     pub acquires: Vec<Acquire>,
-    /// Writes of all registers, by time.
-    pub writes: Vec<Write>,
+    /// Writes of all registers with their times, by time.
+    pub writes: Vec<(u64, Write)>,
     /// Events that each watcher saw, by time.
     pub watchers: BTreeMap<String, Vec<Seen>>,
     /// Faults in the order in which they began.
@@ -112,6 +112,16 @@ pub struct Span {
 }
 
 impl Span {
+    /// Returns the time from `begin` to `end`.
+    pub fn new(begin: u64, end: u64) -> Self {
+        Self { begin, end }
+    }
+
+    /// Returns a moment.
+    pub fn at(at: u64) -> Self {
+        Self::new(at, at)
+    }
+
     /// Returns the common time of two spans, if there is any.
     pub fn common(self, other: Self) -> Option<Self> {
         let begin = self.begin.max(other.begin);
@@ -136,23 +146,6 @@ pub enum HoldEnd {
     Killed(u64),
     /// The history does not say.
     None,
-}
-
-/// A write to a register.
-#[derive(Clone, Debug)]
-pub struct Write {
-    /// Time.
-    pub at: u64,
-    /// The client's name.
-    pub client: String,
-    /// The lock that protects the register.
-    pub lock: String,
-    /// The client's token.
-    pub token: i64,
-    /// The register took it.
-    pub accepted: bool,
-    /// Place in the register's own order.
-    pub sequence: u64,
 }
 
 /// Something that a watcher saw.
@@ -186,22 +179,8 @@ pub struct Fault {
     pub target: String,
     /// Its time.
     pub span: Span,
-    /// The store may forget what it had confirmed.
-    pub loses_data: bool,
-    /// Leases may end in the store before their time.
-    pub cuts_leases: bool,
-    /// An operator takes locks from their holders, who are told within a moment if they can be.
-    pub forces: bool,
-    /// Clients whose connections may be reset in the middle.
-    pub resets: Vec<String>,
-    /// Clients whose connections are gone for as long as the fault lasts.
-    pub disconnects: Vec<String>,
-    /// Clients whose processes stand still.
-    pub stops: Vec<String>,
-    /// Clients whose waiting may lose its place or its time, and who may lose what they hold.
-    pub disturbs: Vec<String>,
-    /// Clients whose rights end for as long as the fault lasts.
-    pub revokes: Vec<String>,
+    /// Effects that it may have.
+    pub effects: Effects,
 }
 
 impl Fault {
@@ -216,15 +195,17 @@ impl Fault {
             what: "no processor".to_owned(),
             target: process.to_owned(),
             span,
-            loses_data: false,
-            cuts_leases: false,
-            forces: false,
-            resets: Vec::new(),
-            disconnects: Vec::new(),
-            stops: vec![concerned.to_owned()],
-            disturbs: vec![concerned.to_owned()],
-            revokes: Vec::new(),
+            effects: Effects {
+                stops: vec![concerned.to_owned()],
+                disturbs: vec![concerned.to_owned()],
+                ..Effects::default()
+            },
         }
+    }
+
+    /// Returns whether it disturbs a client, or has it stand still.
+    pub fn holds_up(&self, client: &str) -> bool {
+        Self::names(&self.effects.disturbs, client) || Self::names(&self.effects.stops, client)
     }
 
     /// Returns whether one of its lists names a client.

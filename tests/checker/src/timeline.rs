@@ -7,7 +7,7 @@ use std::{
 
 use crate::{
     checks::Violation,
-    history::Mode,
+    history::{Mode, Write},
     story::{Acquire, End, HoldEnd, Span, Story},
 };
 
@@ -63,10 +63,10 @@ struct Window {
 
 impl Window {
     fn around(span: Span) -> Self {
-        let span = Span {
-            begin: span.begin.saturating_sub(AROUND),
-            end: span.end.saturating_add(AROUND),
-        };
+        let span = Span::new(
+            span.begin.saturating_sub(AROUND),
+            span.end.saturating_add(AROUND),
+        );
         Self { span }
     }
 
@@ -101,10 +101,7 @@ impl Window {
 fn section(page: &mut String, story: &Story, violation: &Violation) -> fmt::Result {
     let window = Window::around(violation.span);
     let shown = |acquire: &&Acquire| {
-        let life = Span {
-            begin: acquire.asked,
-            end: last(acquire, story.end),
-        };
+        let life = Span::new(acquire.asked, last(acquire, story.end));
         violation.lock.as_deref() == Some(&*acquire.lock) && life.touches(window.span)
     };
     let acquires: Vec<&Acquire> = story.acquires.iter().filter(shown).collect();
@@ -147,13 +144,13 @@ fn section(page: &mut String, story: &Story, violation: &Violation) -> fmt::Resu
         for acquire in acquires.iter().filter(|acquire| acquire.client == *client) {
             bars(page, &window, row, acquire, story.end)?;
         }
-        let here = |write: &&crate::story::Write| {
+        let here = |(at, write): &&(u64, Write)| {
             write.client == *client
                 && violation.lock.as_deref() == Some(&*write.lock)
-                && (window.span.begin..=window.span.end).contains(&write.at)
+                && (window.span.begin..=window.span.end).contains(at)
         };
-        for write in story.writes.iter().filter(here) {
-            let (x, y) = (window.x(write.at), row * ROW);
+        for (at, write) in story.writes.iter().filter(here) {
+            let (x, y) = (window.x(*at), row * ROW);
             let class = if write.accepted { "write" } else { "refused" };
             write!(
                 page,
@@ -173,10 +170,7 @@ fn bars(
     acquire: &Acquire,
     end: u64,
 ) -> fmt::Result {
-    let wait = Span {
-        begin: acquire.asked,
-        end: acquire.end.at().min(end),
-    };
+    let wait = Span::new(acquire.asked, acquire.end.at().min(end));
     let title = format!("acquire {} waits: {:?}", acquire.ask, acquire.end);
     window.bar(page, "wait", row, wait, &title)?;
     let Some(hold) = &acquire.hold else {

@@ -1,6 +1,6 @@
 //! Overlaps of holds, and limits of semaphores.
 
-use super::{Kind, Limits, Verdict, Violation, faults_in, seconds};
+use super::{Kind, Limits, Verdict, faults_in, seconds};
 use crate::{
     history::Mode,
     story::{Acquire, Fault, Hold, Span, Story},
@@ -64,20 +64,18 @@ pub(super) fn check(
             let Some(common) = old.part.common(new.part) else {
                 continue;
             };
-            let modes = (old.acquire.mode, new.acquire.mode);
-            let may = modes == (Mode::Shared, Mode::Shared);
-            let permits = modes == (Mode::Permits, Mode::Permits);
-            if may {
-                continue;
-            }
             let excuse = excuse(story, old, &new, common, limits);
-            if permits {
-                // Those that a fault excuses don't count.
-                if excuse.is_none() {
-                    sum += old.acquire.permits;
-                    others.push(old.show());
+            match (old.acquire.mode, new.acquire.mode) {
+                (Mode::Shared, Mode::Shared) => continue,
+                (Mode::Permits, Mode::Permits) => {
+                    // Those that a fault excuses don't count.
+                    if excuse.is_none() {
+                        sum += old.acquire.permits;
+                        others.push(old.show());
+                    }
+                    continue;
                 }
-                continue;
+                _ => {}
             }
             let sentence = format!(
                 "{lock:?} was held twice for {} µs: {}, and {}",
@@ -90,26 +88,21 @@ pub(super) fn check(
                     "{sentence}; excused by fault {} ({} of {})",
                     fault.number, fault.what, fault.target
                 )),
-                None => verdict.violations.push(Violation {
-                    kind: Kind::Overlap,
-                    sentence,
-                    lock: Some(lock.to_owned()),
-                    span: common,
-                }),
+                None => verdict.broken(Kind::Overlap, Some(lock), common, sentence),
             }
         }
         if new.acquire.mode == Mode::Permits && sum > new.acquire.limit {
-            verdict.violations.push(Violation {
-                kind: Kind::Limit,
-                sentence: format!(
+            verdict.broken(
+                Kind::Limit,
+                Some(lock),
+                new.part,
+                format!(
                     "{sum} permits of {lock:?} were held, of {}: {}, beside: {}",
                     new.acquire.limit,
                     new.show(),
                     others.join("; ")
                 ),
-                lock: Some(lock.to_owned()),
-                span: new.part,
-            });
+            );
         }
         active.push(new);
     }
@@ -130,7 +123,8 @@ fn excuse<'a>(
         (new, old)
     };
     story.faults.iter().find(|fault| {
-        let lost = (fault.loses_data || fault.cuts_leases)
+        let effects = &fault.effects;
+        let lost = (effects.loses_data || effects.cuts_leases)
             && granted(older) <= fault.span.end
             && granted(younger) >= fault.span.begin
             && older.part.end >= fault.span.begin
@@ -138,19 +132,16 @@ fn excuse<'a>(
         // Whom the message does not reach believes in its hold until the deadline.
         let is_reached = || {
             let mut others = faults_in(story, common, limits.moment);
-            !others.any(|other| {
-                let lists = [&other.disturbs, &other.stops];
-                let client = &older.acquire.client;
-                other.number != fault.number && lists.iter().any(|list| Fault::names(list, client))
-            })
+            let client = &older.acquire.client;
+            !others.any(|other| other.number != fault.number && other.holds_up(client))
         };
         let began_within = |time| common.begin <= fault.span.end.saturating_add(time);
         let is_brief = common.end - common.begin <= limits.moment && began_within(limits.moment);
-        let forced = fault.forces
+        let forced = effects.forces
             && granted(older) <= fault.span.end
             && granted(younger) >= fault.span.begin
             && (is_brief || began_within(limits.settle) && !is_reached());
-        let reset = Fault::names(&fault.resets, &older.acquire.client)
+        let reset = Fault::names(&effects.resets, &older.acquire.client)
             && common.end - common.begin <= limits.moment
             && common.begin >= fault.span.begin
             && common.begin <= fault.span.end.saturating_add(limits.moment);

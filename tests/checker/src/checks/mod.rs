@@ -98,6 +98,18 @@ pub struct Verdict {
     pub ordered_pairs: u64,
 }
 
+impl Verdict {
+    /// Notes a broken promise.
+    fn broken(&mut self, kind: Kind, lock: Option<&str>, span: Span, sentence: String) {
+        self.violations.push(Violation {
+            kind,
+            sentence,
+            lock: lock.map(str::to_owned),
+            span,
+        });
+    }
+}
+
 /// Checks a history.
 pub fn check(story: &Story, limits: Limits) -> Verdict {
     let mut verdict = Verdict::default();
@@ -136,21 +148,18 @@ fn ended(story: &Story, verdict: &mut Verdict) {
             }
             _ => continue,
         };
-        verdict.violations.push(Violation {
+        verdict.broken(
             kind,
-            sentence: format!(
+            Some(&acquire.lock),
+            Span::new(acquire.asked, story.end),
+            format!(
                 "{}'s acquire {} of {:?}, begun at {}, {what}",
                 acquire.client,
                 acquire.ask,
                 acquire.lock,
                 seconds(acquire.asked)
             ),
-            lock: Some(acquire.lock.clone()),
-            span: Span {
-                begin: acquire.asked,
-                end: story.end,
-            },
-        });
+        );
     }
 }
 
@@ -163,25 +172,14 @@ fn left(story: &Story, verdict: &mut Verdict) {
         Some(keys) => format!("{} keys were left in the store: {keys:?}", keys.len()),
         None => "the history does not say what was left in the store".to_owned(),
     };
-    verdict.violations.push(Violation {
-        kind: Kind::Left,
-        sentence,
-        lock: None,
-        span: Span {
-            begin: story.end,
-            end: story.end,
-        },
-    });
+    verdict.broken(Kind::Left, None, Span::at(story.end), sentence);
 }
 
 /// Returns the faults and stalls that touch a time, each with `settle` after its end.
 pub(crate) fn faults_in(story: &Story, span: Span, settle: u64) -> impl Iterator<Item = &Fault> {
     let all = story.faults.iter().chain(&story.stalls);
     all.filter(move |fault| {
-        let settled = Span {
-            begin: fault.span.begin,
-            end: fault.span.end.saturating_add(settle),
-        };
+        let settled = Span::new(fault.span.begin, fault.span.end.saturating_add(settle));
         settled.touches(span)
     })
 }

@@ -1,6 +1,6 @@
 //! Order of service.
 
-use super::{Kind, Limits, Verdict, Violation, faults_in, seconds};
+use super::{Kind, Limits, Verdict, faults_in, seconds};
 use crate::story::{Acquire, End, Fault, Span, Story};
 
 /// Demands that of two acquires the one that began clearly earlier is served first, if it still waits then and no fault disturbed
@@ -26,14 +26,11 @@ pub(super) fn check(
             if earlier.end.at() <= later.asked || earlier.queue != later.queue {
                 continue;
             }
-            let waiting = Span {
-                begin: earlier.asked,
-                end: served,
-            };
+            let waiting = Span::new(earlier.asked, served);
             let may_move = !later.queue.is_empty();
             let disturbed = faults_in(story, waiting, limits.settle).any(|fault| {
-                Fault::names(&fault.disturbs, &earlier.client)
-                    || may_move && Fault::names(&fault.disturbs, &later.client)
+                Fault::names(&fault.effects.disturbs, &earlier.client)
+                    || may_move && Fault::names(&fault.effects.disturbs, &later.client)
             });
             if disturbed {
                 continue;
@@ -42,25 +39,21 @@ pub(super) fn check(
             if earlier.end.at() <= served.saturating_add(limits.earlier) {
                 continue;
             }
-            verdict.violations.push(Violation {
-                kind: Kind::Overtaken,
-                sentence: format!(
-                    "{} (acquire {}, begun at {}) was granted {lock:?} at {}, although {} (acquire {}) waited since {} {}",
-                    later.client,
-                    later.ask,
-                    seconds(later.asked),
-                    seconds(served),
-                    earlier.client,
-                    earlier.ask,
-                    seconds(earlier.asked),
-                    match earlier.end {
-                        End::None => "without end".to_owned(),
-                        other => format!("until {}", seconds(other.at())),
-                    }
-                ),
-                lock: Some(lock.to_owned()),
-                span: waiting,
-            });
+            let sentence = format!(
+                "{} (acquire {}, begun at {}) was granted {lock:?} at {}, although {} (acquire {}) waited since {} {}",
+                later.client,
+                later.ask,
+                seconds(later.asked),
+                seconds(served),
+                earlier.client,
+                earlier.ask,
+                seconds(earlier.asked),
+                match earlier.end {
+                    End::None => "without end".to_owned(),
+                    other => format!("until {}", seconds(other.at())),
+                }
+            );
+            verdict.broken(Kind::Overtaken, Some(lock), waiting, sentence);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::{Kind, Verdict, Violation, seconds};
+use super::{Kind, Verdict, seconds};
 use crate::story::{Span, Story};
 
 /// Demands that each register refused exactly the writes whose token was older than one that it had accepted, and that each token
@@ -17,27 +17,24 @@ pub(super) fn check(story: &Story, verdict: &mut Verdict) {
         })
         .collect();
     let mut writes: Vec<_> = story.writes.iter().collect();
-    writes.sort_by_key(|write| write.sequence);
+    writes.sort_by_key(|(_, write)| write.sequence);
     let mut newest: HashMap<&str, i64> = HashMap::new();
-    for write in writes {
+    for (at, write) in writes {
         let before = newest.get(&*write.lock).copied();
         let old = before.is_some_and(|before| write.token < before);
         let mut broken = |kind, what: String| {
-            verdict.violations.push(Violation {
+            verdict.broken(
                 kind,
-                sentence: format!(
+                Some(&write.lock),
+                Span::at(*at),
+                format!(
                     "{} wrote to the register of {:?} at {} with token {}, {what}",
                     write.client,
                     write.lock,
-                    seconds(write.at),
+                    seconds(*at),
                     write.token
                 ),
-                lock: Some(write.lock.clone()),
-                span: Span {
-                    begin: write.at,
-                    end: write.at,
-                },
-            });
+            );
         };
         if write.accepted && old {
             let before = before.unwrap_or_default();

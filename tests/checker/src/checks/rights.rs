@@ -1,6 +1,6 @@
 //! Ends of rights and of connections, and losses that nothing explains.
 
-use super::{Kind, Limits, Verdict, Violation, faults_in, seconds};
+use super::{Kind, Limits, Verdict, faults_in, seconds};
 use crate::{
     history::Outcome,
     story::{Acquire, End, Fault, HoldEnd, Span, Story},
@@ -12,9 +12,11 @@ pub(super) fn check(story: &Story, limits: Limits, verdict: &mut Verdict) {
     for acquire in &story.acquires {
         for fault in &story.faults {
             let is = |list| Fault::names(list, &acquire.client);
-            let (kind, what, notice) = if is(&fault.revokes) {
+            let (kind, what, notice) = if is(&fault.effects.revokes) {
                 (Kind::WithoutRights, "rights", limits.noticed)
-            } else if is(&fault.disconnects) && !keeps_its_guards(story, acquire, fault, limits) {
+            } else if is(&fault.effects.disconnects)
+                && !keeps_its_guards(story, acquire, fault, limits)
+            {
                 (Kind::Disconnected, "connections", limits.moment)
             } else {
                 continue;
@@ -32,7 +34,7 @@ pub(super) fn check(story: &Story, limits: Limits, verdict: &mut Verdict) {
                 fault.number,
                 fault.what
             );
-            report(kind, sentence, acquire, span, verdict);
+            verdict.broken(kind, Some(&acquire.lock), span, sentence);
         }
         let (at, what) = match (&acquire.end, &acquire.hold) {
             (_, Some(hold)) => match &hold.end {
@@ -44,10 +46,10 @@ pub(super) fn check(story: &Story, limits: Limits, verdict: &mut Verdict) {
             }
             _ => continue,
         };
-        let span = Span { begin: at, end: at };
+        let span = Span::at(at);
         let is_explained = faults_in(story, span, limits.settle).any(|fault| {
-            let lists = [&fault.disturbs, &fault.stops, &fault.resets];
-            lists.iter().any(|list| Fault::names(list, &acquire.client))
+            let client = &acquire.client;
+            fault.holds_up(client) || Fault::names(&fault.effects.resets, client)
         });
         if !is_explained {
             let sentence = format!(
@@ -56,7 +58,7 @@ pub(super) fn check(story: &Story, limits: Limits, verdict: &mut Verdict) {
                 acquire.ask,
                 seconds(at)
             );
-            report(Kind::Unexplained, sentence, acquire, span, verdict);
+            verdict.broken(Kind::Unexplained, Some(&acquire.lock), span, sentence);
         }
     }
 }
@@ -65,28 +67,12 @@ pub(super) fn check(story: &Story, limits: Limits, verdict: &mut Verdict) {
 /// while it stands still.
 fn keeps_its_guards(story: &Story, acquire: &Acquire, fault: &Fault, limits: Limits) -> bool {
     let mut others = faults_in(story, fault.span, limits.moment);
-    others.any(|other| {
-        let lists = [&other.disturbs, &other.stops];
-        let is = |list: &&Vec<String>| Fault::names(list, &acquire.client);
-        other.number != fault.number && lists.iter().any(is)
-    })
+    others.any(|other| other.number != fault.number && other.holds_up(&acquire.client))
 }
 
 /// Returns a time in which the client held the lock during the fault, though longer after its begin than it may.
 fn held_after(acquire: &Acquire, fault: &Fault, notice: u64) -> Option<Span> {
-    let over = Span {
-        begin: fault.span.begin.saturating_add(notice),
-        end: fault.span.end,
-    };
+    let over = Span::new(fault.span.begin.saturating_add(notice), fault.span.end);
     let mut parts = acquire.hold.iter().flat_map(|hold| &hold.parts);
     parts.find_map(|part| part.common(over))
-}
-
-fn report(kind: Kind, sentence: String, acquire: &Acquire, span: Span, verdict: &mut Verdict) {
-    verdict.violations.push(Violation {
-        kind,
-        sentence,
-        lock: Some(acquire.lock.clone()),
-        span,
-    });
 }

@@ -1,6 +1,6 @@
 //! Deadlines of holds.
 
-use super::{Kind, Limits, Verdict, Violation, faults_in, seconds};
+use super::{Kind, Limits, Verdict, faults_in, seconds};
 use crate::story::{Fault, HoldEnd, Span, Story};
 
 /// Demands that nobody counts a lock as held after its deadline, and that losses are told by then.
@@ -17,18 +17,17 @@ pub(super) fn check(story: &Story, limits: Limits, verdict: &mut Verdict) {
         if at <= hold.until.saturating_add(limits.told) {
             continue;
         }
-        let late = Span {
-            begin: hold.until,
-            end: at,
-        };
+        let late = Span::new(hold.until, at);
         let stopped = faults_in(story, late, limits.told)
-            .any(|fault| Fault::names(&fault.stops, &acquire.client));
+            .any(|fault| Fault::names(&fault.effects.stops, &acquire.client));
         if stopped {
             continue;
         }
-        verdict.violations.push(Violation {
-            kind: Kind::ToldLate,
-            sentence: format!(
+        verdict.broken(
+            Kind::ToldLate,
+            Some(&acquire.lock),
+            late,
+            format!(
                 "{} (acquire {}, {}) could rely on {:?} until {}, and {what} only at {}",
                 acquire.client,
                 acquire.ask,
@@ -37,8 +36,6 @@ pub(super) fn check(story: &Story, limits: Limits, verdict: &mut Verdict) {
                 seconds(hold.until),
                 seconds(at)
             ),
-            lock: Some(acquire.lock.clone()),
-            span: late,
-        });
+        );
     }
 }

@@ -1,6 +1,6 @@
 //! Order of fencing tokens.
 
-use super::{Kind, Verdict, Violation, seconds};
+use super::{Kind, Verdict, seconds};
 use crate::story::{Acquire, Span};
 
 /// Demands that a grant's token is larger than those of all grants that were known before its acquire began.
@@ -26,24 +26,22 @@ pub(super) fn check(lock: &str, acquires: &[&Acquire], verdict: &mut Verdict) {
             continue;
         };
         if token <= most {
-            verdict.violations.push(Violation {
-                kind: Kind::Token,
-                sentence: format!(
-                    "{}'s acquire {} of {lock:?} was granted at {} with token {token}, although {} had token {most} at {}, before it \
+            let sentence = format!(
+                "{}'s acquire {} of {lock:?} was granted at {} with token {token}, although {} had token {most} at {}, before it \
                      began at {}",
-                    acquire.client,
-                    acquire.ask,
-                    seconds(acquire.end.at()),
-                    before.client,
-                    seconds(before.end.at()),
-                    seconds(acquire.asked)
-                ),
-                lock: Some(lock.to_owned()),
-                span: Span {
-                    begin: before.end.at(),
-                    end: acquire.end.at(),
-                },
-            });
+                acquire.client,
+                acquire.ask,
+                seconds(acquire.end.at()),
+                before.client,
+                seconds(before.end.at()),
+                seconds(acquire.asked)
+            );
+            verdict.broken(
+                Kind::Token,
+                Some(lock),
+                Span::new(before.end.at(), acquire.end.at()),
+                sentence,
+            );
         }
     }
 }

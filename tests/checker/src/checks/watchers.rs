@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::{Kind, Limits, Verdict, Violation, faults_in, seconds};
+use super::{Kind, Limits, Verdict, faults_in, seconds};
 use crate::{
     history::Event,
     story::{Fault, HoldEnd, Seen, Sight, Span, Story},
@@ -69,15 +69,7 @@ fn in_order(
                 "{watcher} saw token {token} of {lock:?} {problem}, at {}",
                 seconds(*at)
             );
-            verdict.violations.push(Violation {
-                kind: Kind::Disordered,
-                sentence,
-                lock: Some(lock.clone()),
-                span: Span {
-                    begin: *at,
-                    end: *at,
-                },
-            });
+            verdict.broken(Kind::Disordered, Some(lock), Span::at(*at), sentence);
         }
     }
 }
@@ -112,14 +104,13 @@ fn no_early_end(
         let Some((until, client)) = found.filter(|(until, _)| at < until) else {
             continue;
         };
-        let span = |until| Span {
-            begin: *at,
-            end: until,
-        };
+        let span = |until| Span::new(*at, until);
         let mut forces = faults_in(story, span(*at), limits.moment);
         let mut disturbs = faults_in(story, span(*until), limits.moment);
-        if forces.any(|fault| fault.forces)
-            && disturbs.any(|fault| !fault.forces && Fault::names(&fault.disturbs, client))
+        if forces.any(|fault| fault.effects.forces)
+            && disturbs.any(|Fault { effects, .. }| {
+                !effects.forces && Fault::names(&effects.disturbs, client)
+            })
         {
             continue;
         }
@@ -130,19 +121,17 @@ fn no_early_end(
         if is_taken_back && loses_data(story, *at, limits) {
             continue;
         }
-        verdict.violations.push(Violation {
-            kind: Kind::Disordered,
-            sentence: format!(
-                "{watcher} saw token {token} of {lock:?} end at {}, but it stood until its holder released it at {}",
-                seconds(*at),
-                seconds(*until)
-            ),
-            lock: Some(lock.clone()),
-            span: Span {
-                begin: *at,
-                end: *until,
-            },
-        });
+        let sentence = format!(
+            "{watcher} saw token {token} of {lock:?} end at {}, but it stood until its holder released it at {}",
+            seconds(*at),
+            seconds(*until)
+        );
+        verdict.broken(
+            Kind::Disordered,
+            Some(lock),
+            Span::new(*at, *until),
+            sentence,
+        );
     }
 }
 
@@ -168,10 +157,7 @@ fn each_end(
         let (HoldEnd::Released(at), Some(token)) = (&hold.end, hold.token) else {
             continue;
         };
-        let around = Span {
-            begin: acquire.end.at(),
-            end: at.saturating_add(limits.settle),
-        };
+        let around = Span::new(acquire.end.at(), at.saturating_add(limits.settle));
         let key = (&*acquire.lock, token);
         if !granted.contains(&key)
             || ended.contains(&key)
@@ -180,20 +166,13 @@ fn each_end(
         {
             continue;
         }
-        verdict.violations.push(Violation {
-            kind: Kind::Missed,
-            sentence: format!(
-                "{watcher} saw token {token} of {:?} be granted, but not its end, although its holder released it at {}, and was \
+        let sentence = format!(
+            "{watcher} saw token {token} of {:?} be granted, but not its end, although its holder released it at {}, and was \
                  told of no gap",
-                acquire.lock,
-                seconds(*at)
-            ),
-            lock: Some(acquire.lock.clone()),
-            span: Span {
-                begin: *at,
-                end: *at,
-            },
-        });
+            acquire.lock,
+            seconds(*at)
+        );
+        verdict.broken(Kind::Missed, Some(&acquire.lock), Span::at(*at), sentence);
     }
 }
 
@@ -216,39 +195,32 @@ fn nothing_missed(
         let Sight::Event(lock, token, event) = what else {
             continue;
         };
-        let around = Span {
-            begin: at.saturating_sub(limits.settle),
-            end: at.saturating_add(limits.settle),
-        };
+        let around = Span::new(
+            at.saturating_sub(limits.settle),
+            at.saturating_add(limits.settle),
+        );
         if around.end >= story.end
             || events.contains(&(&**lock, *token, *event))
             || !is_ready(seen, around)
         {
             continue;
         }
-        verdict.violations.push(Violation {
-            kind: Kind::Missed,
-            sentence: format!(
-                "{watcher} did not see token {token} of {lock:?} be {}, as {other} did at {}, and was told of no gap",
-                match event {
-                    Event::Granted => "granted",
-                    Event::Ended => "ended",
-                },
-                seconds(*at)
-            ),
-            lock: Some(lock.clone()),
-            span: Span {
-                begin: *at,
-                end: *at,
+        let sentence = format!(
+            "{watcher} did not see token {token} of {lock:?} be {}, as {other} did at {}, and was told of no gap",
+            match event {
+                Event::Granted => "granted",
+                Event::Ended => "ended",
             },
-        });
+            seconds(*at)
+        );
+        verdict.broken(Kind::Missed, Some(lock), Span::at(*at), sentence);
     }
 }
 
 /// Returns whether the store may forget something at a time.
 fn loses_data(story: &Story, at: u64, limits: Limits) -> bool {
-    let at = Span { begin: at, end: at };
-    faults_in(story, at, limits.moment).any(|fault| fault.loses_data)
+    let at = Span::at(at);
+    faults_in(story, at, limits.moment).any(|fault| fault.effects.loses_data)
 }
 
 /// Returns whether a watcher was ready for all of a time.

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::{Acquire, End, Fault, Hold, HoldEnd, Seen, Sight, Span, Story, Write};
+use super::{Acquire, End, Fault, Hold, HoldEnd, Seen, Sight, Span, Story};
 use crate::history::{HistoryError, Line, Record};
 
 impl Story {
@@ -176,26 +176,10 @@ impl Teller {
             }
             Record::FailedOver { to: _ } => self.story.fail_overs += 1,
             Record::Stalled { process, since } => {
-                let span = Span {
-                    begin: since,
-                    end: at,
-                };
+                let span = Span::new(since, at);
                 self.story.stalls.push(Fault::stall(&process, span));
             }
-            Record::Write {
-                client,
-                lock,
-                token,
-                accepted,
-                sequence,
-            } => self.story.writes.push(Write {
-                at,
-                client,
-                lock,
-                token,
-                accepted,
-                sequence,
-            }),
+            Record::Write(write) => self.story.writes.push((at, write)),
             Record::Watched {
                 watcher,
                 lock,
@@ -208,14 +192,7 @@ impl Teller {
                 fault,
                 what,
                 target,
-                loses_data,
-                cuts_leases,
-                forces,
-                resets,
-                disconnects,
-                stops,
-                disturbs,
-                revokes,
+                effects,
             } => {
                 self.faults.insert(fault, self.story.faults.len());
                 self.story.faults.push(Fault {
@@ -223,18 +200,8 @@ impl Teller {
                     what,
                     target,
                     // Until it is known to have ended.
-                    span: Span {
-                        begin: at,
-                        end: u64::MAX,
-                    },
-                    loses_data,
-                    cuts_leases,
-                    forces,
-                    resets,
-                    disconnects,
-                    stops,
-                    disturbs,
-                    revokes,
+                    span: Span::new(at, u64::MAX),
+                    effects,
                 });
             }
             Record::FaultEnded { fault } => {
@@ -286,7 +253,7 @@ impl Teller {
         if let Some(begin) = self.open.remove(&index) {
             let hold = self.hold(index)?;
             let end = at.min(hold.until).max(begin);
-            hold.parts.push(Span { begin, end });
+            hold.parts.push(Span::new(begin, end));
         }
         Ok(())
     }
@@ -310,7 +277,7 @@ impl Teller {
         }
         self.story
             .writes
-            .sort_by_key(|write| (write.at, write.sequence));
+            .sort_by_key(|(at, write)| (*at, write.sequence));
         self.story
     }
 }
