@@ -7,7 +7,7 @@ TOOLS := target/tools
 BUF := $(TOOLS)/node_modules/.bin/buf
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test lint-python lint-node soak planted torture torture-all fuzz bench bench-scaling bench-libraries bench-quick demo demo-scheduler lint fmt clippy vet doc buf deny ops portable portable-foreign deb dist check-dist package book proto-baseline proto-go proto-node openapi setup tools
+.PHONY: help run cli build check test test-clients soak planted torture torture-all fuzz bench bench-scaling bench-libraries bench-quick demo demo-scheduler lint lint-go lint-python lint-node fmt clippy doc buf deny ops portable portable-check portable-foreign deb dist check-dist package book proto-baseline proto-go proto-node openapi setup tools
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -15,7 +15,10 @@ help: ## Show this help
 run: ## Build and serve on 127.0.0.1:7420; STORE=redis://127.0.0.1:6379 keeps the locks in Redis, ARGS="…" adds flags
 	$(CARGO) run --locked --release -p leasehold-server -- --store $(STORE) $(ARGS)
 
-setup: ## Install what the tests need (redis-server, curl, jq, PHP, a JDK, Maven), or say what to install
+cli: ## Build the command line, target/release/leasehold
+	$(CARGO) build --locked --release -p leasehold
+
+setup: ## Install redis-server, which the tests need, or say that it is missing
 	@tests/tools/setup
 
 tools: setup $(BUF) ## Install what all checks need, or say what to install
@@ -24,14 +27,41 @@ tools: setup $(BUF) ## Install what all checks need, or say what to install
 	@tests/tools/deny setup
 
 build: ## Build every program and every test
-	$(CARGO) build --locked --workspace --bins --tests --examples
+	@tests/tools/run
 
-test: setup build ## Run every test that proves correctness and finishes soon, against real Redis servers and processes
-	$(CARGO) test --locked --workspace --lib --bins --examples
-	$(CARGO) test --locked --workspace --doc
-	$(MAKE) --jobs=3 --output-sync=target $(addprefix suite-,$(filter-out page,$(SUITES))) json
-	$(MAKE) --jobs=2 --output-sync=target $(addprefix suite-,$(BUSY))
-	$(MAKE) suite-page
+# The tiers, from the quickest. CONTRIBUTING.md says when to use which; tests/README.md has the programs, and their seconds.
+RULES := model simulation properties histories
+SUITES := scripts stores service locks faults operators rust_client hot_path cli
+check: fmt clippy ## Check format and lints, and run the unit tests and the rules, while you work
+	@tests/tools/run $(RULES) units
+
+test: setup ## Run every test of the coordinator, the stores and the Rust client, against real Redis servers and processes
+	@tests/tools/run $(RULES) $(SUITES) libraries=rust:: units doc
+
+# Some tests of one program: make suite-locks TESTS=resume::
+suite-%: setup
+	@SHOWN=yes tests/tools/run $*
+
+# The libraries of other languages: test-clients takes all of them, and torture none, unless they are named.
+LIBRARIES ?=
+test-clients: setup build $(addprefix client-,$(or $(LIBRARIES),go python node java)) outside book ## Run the tests of the other libraries, the page, the book, and clients of other protocols; LIBRARIES="go python node java"
+
+# The library's own tests, and the conformance scenarios with it.
+client-%: lint-%
+	@$(if $(filter go,$*),tests/tools/go,client/$*/check) test
+	@tests/tools/run libraries=$*
+
+lint-java:
+
+# Browsers, curl, PHP and clients of Connect and gRPC-Web. What is missing here is skipped, and said to be.
+outside:
+	@SHOWN=yes tests/tools/run outside
+	@flock $(TARGET_DIR)/python.lock tests/tools/clients python grpcurl
+	@$(TARGET_DIR)/python/bin/python docs/book/check
+
+lint-go: ## Check the Go client, where Go is installed
+	@tests/tools/go fmt
+	@tests/tools/go vet
 
 lint-python: ## Check formatting, lints and types of the Python client
 	@client/python/check lint
@@ -39,78 +69,22 @@ lint-python: ## Check formatting, lints and types of the Python client
 lint-node: ## Check formatting, lints and types of the Node client
 	@client/node/check lint
 
-soak: setup build ## Run the tests that need long waits, load or statistics (on a quiet machine); SOAK=short shortens them, as CI does
-	$(MAKE) $(addprefix soak-,$(MEASURED)) $(if $(filter full,$(SOAK)),soak-json)
-	$(MAKE) --jobs=$(if $(filter short,$(SOAK)),4,1) --output-sync=target $(addprefix soak-,sentinel $(filter-out $(MEASURED) sentinel,$(SOAKS)))
-
-# A suite has its soak tests in a module of this name. Some suites have no others, and some measure the machine or take all of it. The
-# longest of those that run beside each other is sentinel: it begins first.
+# A suite has them in a module of this name: they need long waits, load or statistics. They run one by one, on an optimized build.
+SOAKS = $(sort $(patsubst tests/rules/simulation,simulation,$(shell grep -rlw "mod soak" tests | grep -v tools | cut -d/ -f2)))
 SOAK ?= full
-SOAKS := $(sort $(shell grep -rlw "mod soak" tests/tests | cut -d/ -f3))
-SOAK_ONLY := abuse
-MEASURED := abuse deadlocks elections faults queue simulation tls watching
-# All suites, the longest first. Tests wait most of their time: three suites run at a time, and eight tests of each.
-LONGEST := model clients differential access properties e2e faults secrets client quorum lost_messages
-FOUND := $(wildcard */tests/*.rs */*/tests/*.rs) $(patsubst %/main.rs,%,$(wildcard */tests/*/main.rs */*/tests/*/main.rs))
-SUITES := $(LONGEST) $(filter-out $(LONGEST) $(SOAK_ONLY),$(sort $(basename $(notdir $(FOUND)))))
-
-# The models say how many states they explored, and the simulation which transitions it took.
-suite-model soak-simulation: SHOWN := --show-output
-
-# These compute and wait for nothing. They have the processors when no other suite wants them, so that those find their holds renewed in time.
-suite-model suite-properties: RUNNER := $(shell chrt --idle 0 true 2>/dev/null && echo "--config 'target.\"cfg(unix)\".runner=\"chrt --idle 0\"'")
-
-# Those that keep a processor busy, for which the holders in other suites would not be renewed in time. The page counts frames a second: it
-# runs alone.
-BUSY := python java node go book
-
-suite-%:
-	RUST_TEST_THREADS=8 $(CARGO) $(RUNNER) test --locked --workspace --test $* -- $(SHOWN) --skip soak::
-
-# The table of permissions, the limits and the requests out of bounds once more, with every call in JSON.
-json:
-	PROTOCOL=json $(CARGO) test --locked --workspace --test access -- table::
-	PROTOCOL=json RUST_TEST_THREADS=8 $(CARGO) test --locked --workspace --test e2e -- bad_input:: limits
-
-# Where there is no Go, it says that it is skipped.
-suite-go:
-	@tests/tools/go test
-
-# The same for Python.
-suite-python:
-	@client/python/check test
-
-suite-node:
-	@client/node/check test
-
-# The code blocks of docs/.
-suite-book:
-	@flock $(TARGET_DIR)/python.lock tests/tools/clients python grpcurl
-	@$(TARGET_DIR)/python/bin/python docs/book/check
-
-# Not beside the suite clients, which builds in the same folder.
-suite-java:
-	@client/java/check test
-
-soak-%:
-	SOAK=$(SOAK) $(CARGO) test --locked --workspace --test $* -- $(SHOWN) soak::
-
-# The abuses that can be said in JSON. To say it takes more of the machine than in binary, which the short form is too short for.
-soak-json:
-	PROTOCOL=json SOAK=$(SOAK) $(CARGO) test --locked --workspace --test abuse -- soak::together
+soak: setup ## Run the tests that measure, load the machine or wait for long, one by one, on a quiet machine; SOAK=short shortens them, SOAKS="locks stores" chooses
+	@SHOWN=yes PROFILE=measured SOAK=$(SOAK) tests/tools/run $(SOAKS)
 
 planted: ## Plant one fault after the other in the real code, and check that the simulation finds each
-	$(CARGO) test --locked --workspace --features leasehold-simulation/planted --test simulation -- --nocapture planted::
+	$(CARGO) test --locked --workspace --features leasehold-rules/planted --test simulation -- --nocapture planted::
 
 # A planted fault is in programs of its own, so that nobody runs them by mistake.
 PLANTED ?=
 TARGET_DIR = $(abspath $(or $(CARGO_TARGET_DIR),target))
 TORTURE_TARGET = $(TARGET_DIR)$(if $(PLANTED),/planted)
 TORTURE_FEATURES = $(if $(PLANTED),leasehold-server/planted$(comma)leasehold-torture/planted)
-TORTURE = $(if $(PLANTED),LEASEHOLD_TEST_FEATURES=$(TORTURE_FEATURES)) $(TORTURE_TARGET)/debug/torture $(if $(SEED),--seed $(SEED)) $(if $(TLS),--tls $(TLS)) $(if $(PLANTED),--planted $(PLANTED)) $(foreach library,$(LIBRARIES),--library "$(library)=$(TORTURE_$(library))")
+TORTURE = LEASEHOLD_PROGRAMS=$(TORTURE_TARGET)/debug $(TORTURE_TARGET)/debug/torture $(if $(SEED),--seed $(SEED)) $(if $(TLS),--tls $(TLS)) $(if $(PLANTED),--planted $(PLANTED)) $(foreach library,$(LIBRARIES),--library "$(library)=$(TORTURE_$(library))")
 TORTURE_BUILD = $(CARGO) build --locked --workspace --bins $(if $(PLANTED),--target-dir $(TORTURE_TARGET) --features $(TORTURE_FEATURES))
-# Clients on these libraries take part beside the others: LIBRARIES="go python node java".
-LIBRARIES ?=
 PYTHON = env PYTHONPATH=$(CURDIR)/client/python/src $(TARGET_DIR)/python-client/bin/python $(CURDIR)/client/python
 TORTURE_go = $(TARGET_DIR)/torture-go
 TORTURE_python = $(PYTHON)/tests/torture.py
@@ -124,10 +98,11 @@ torture: setup $(addprefix torture-client-,$(LIBRARIES)) ## Kill, stop, cut and 
 	$(TORTURE_BUILD)
 	$(TORTURE) --minutes $(or $(MINUTES),10) --store $(if $(filter memory:,$(STORE)),single,$(STORE))
 
-# Most of the time is waiting: two stores have room beside each other on two cores.
-torture-all: setup ## Do that with a store of each kind, two at a time; MINUTES=2 SEED=n; a line of counts each
+# Most of the time is waiting: several stores have room beside each other on two cores.
+STORES ?= cluster sentinel quorum single memory
+torture-all: setup ## Do that with a store of each kind, JOBS=2 at a time; MINUTES=2 SEED=n STORES="single cluster"; a line of counts each
 	$(TORTURE_BUILD)
-	@$(MAKE) --no-print-directory --keep-going --jobs=2 --output-sync=target $(addprefix torture-,cluster sentinel quorum single memory)
+	@$(MAKE) --no-print-directory --keep-going --jobs=$(or $(JOBS),2) --output-sync=target $(addprefix torture-,$(STORES))
 
 torture-client-go:
 	cd client/go && go build -o $(TORTURE_go) ./internal/torture
@@ -147,19 +122,20 @@ torture-%:
 fuzz: ## Feed every reader and machine with what coverage finds new, SECONDS each; SECONDS=60 SEED=n TARGET=session|resume|wire|config|jwt|redis_reply
 	@tests/fuzz/run SECONDS=$(or $(SECONDS),60) $(if $(SEED),SEED=$(SEED)) $(if $(TARGET),TARGET=$(TARGET))
 
-# As tests/fixtures/binaries.rs builds them.
-MEASURED_PROGRAMS := --workspace $(addprefix --bin ,leasehold leasehold-server test-echo)
+# What is measured is built as what is published.
+MEASURED_BUILD = $(CARGO) build --locked --workspace --profile dist $(addprefix --bin ,leasehold leasehold-server test-echo)
+BENCH = LEASEHOLD_PROGRAMS=$(TARGET_DIR)/dist $(CARGO) bench --locked --workspace --profile dist --bench
 
 bench: setup ## Measure beside etcd, rslock and what gRPC and Redis allow, and write docs/benchmarks.md and docs/scaling.md (40 minutes, on a quiet machine)
 	@tests/peers/setup
 	$(CARGO) build --locked --release --manifest-path tests/peers/Cargo.toml --target-dir target/peers
-	$(CARGO) build --locked --release $(MEASURED_PROGRAMS)
-	LEASEHOLD_PEERS=$(CURDIR)/target/peers/release/peers $(CARGO) bench --locked --workspace --bench rivals
+	$(MEASURED_BUILD)
+	LEASEHOLD_PEERS=$(CURDIR)/target/peers/release/peers $(BENCH) rivals
 	$(MAKE) bench-scaling
 
 bench-scaling: setup ## Measure the model of costs, check what it predicts, and write docs/scaling.md (a quarter of an hour, on a quiet machine)
-	$(CARGO) build --locked --release $(MEASURED_PROGRAMS)
-	$(CARGO) bench --locked --workspace --bench scaling
+	$(MEASURED_BUILD)
+	$(BENCH) scaling
 
 JAVA_BENCHMARK = $(CURDIR)/client/java/benchmark/target
 bench-libraries: setup ## Measure the client libraries beside those that they stand beside in each language, and write docs/client-benchmarks.md (a quarter of an hour, on a quiet machine)
@@ -168,38 +144,36 @@ bench-libraries: setup ## Measure the client libraries beside those that they st
 	client/python/check environment
 	client/node/check benchmark
 	mvn --quiet --batch-mode --file client/java --activate-profiles benchmark --projects benchmark --also-make package -DskipTests -Dmaven.javadoc.skip -Dmaven.source.skip
-	$(CARGO) build --locked --release $(MEASURED_PROGRAMS)
+	$(MEASURED_BUILD)
 	LEASEHOLD_LIBRARIES="$$(printf '%s\n' 'go=$(TARGET_DIR)/benchmark-go' 'python=$(PYTHON)/benchmarks/benchmark.py' \
 		'node=node $(CURDIR)/client/node/benchmark/benchmark.mjs' \
 		"java=java -cp $(JAVA_BENCHMARK)/classes:$$(cat $(JAVA_BENCHMARK)/classpath) dev.leasehold.benchmark.Benchmark")" \
-		$(CARGO) bench --locked --workspace --bench libraries
+		$(BENCH) libraries
 
 bench-quick: setup ## Check that every part of the benchmark works, in a minute or two; the figures say nothing
+	$(CARGO) build --locked --workspace --bins
 	@tests/benches/check
 
 demo: setup ## Sell a limited stock with and without locks, while workers are killed
-	$(CARGO) build --locked -p leasehold-server --bins
-	$(CARGO) run --locked -p leasehold-example-stock
+	$(CARGO) build --locked --bins
+	$(CARGO) run --locked --bin leasehold-example-stock
 
 demo-scheduler: setup ## Run jobs at each tick by an elected leader, while leaders are killed, stopped and deposed
-	$(CARGO) build --locked -p leasehold-server --bins
-	$(CARGO) run --locked -p leasehold-example-scheduler
+	$(CARGO) build --locked --bins
+	$(CARGO) run --locked --bin leasehold-example-scheduler
 
-lint: fmt clippy vet lint-python lint-node doc buf deny ## Check formatting, lints, documentation, protobuf files and dependencies
+lint: fmt clippy lint-go lint-python lint-node doc buf deny ## Check formatting, lints, documentation, protobuf files and dependencies
 
 # Each crate is published with the licences.
 fmt:
 	@for copy in $(wildcard */LICENSE-* */*/LICENSE-*); do cmp "$$copy" "$${copy##*/}" || exit 1; done
 	@tests/tools/words
 	@tests/tools/circles
-	@tests/tools/go fmt
+	@tests/tools/features
 	$(CARGO) fmt --all --check
 
 clippy:
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
-
-vet: ## Check the Go client, where Go is installed
-	@tests/tools/go vet
 
 doc: ## Build the documentation
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps
@@ -225,7 +199,7 @@ proto-node: $(BUF) ## Generate the Node client's code from the protobuf files
 	client/node/generate
 
 openapi: ## Write server/openapi.json anew from the protobuf files
-	LEASEHOLD_WRITE_OPENAPI=1 $(CARGO) test --workspace --test connect the_document_is_that_of_the_proto_files
+	@LEASEHOLD_WRITE_OPENAPI=1 TESTS=the_document_is_that_of_the_proto_files tests/tools/run service
 
 ops: setup ## Check what operators are given: metrics, alerts, dashboard, runbooks, Helm chart, packages (as root: installs and removes them)
 	@for check in ops/check-*; do "$$check" || exit 1; done
@@ -233,13 +207,16 @@ ops: setup ## Check what operators are given: metrics, alerts, dashboard, runboo
 portable: setup ## Run on Linux the code for macOS and other Unixes, with the suites that it concerns
 	@tests/tools/portable suites
 
+portable-check:
+	@tests/tools/portable check
+
 portable-foreign: ## Check the code for macOS and FreeBSD, where rustup can get their standard libraries
 	@tests/tools/portable foreign
 
 deb: ## Build the Debian packages in target/debian
 	@ops/debian/build
 
-dist: ## Build what a release consists of, in target/dist (two release builds)
+dist: ## Build what a release consists of, in target/published (two optimized builds)
 	@ops/dist/setup
 	@ops/dist/build
 
@@ -249,7 +226,7 @@ check-dist: ## Check what make dist built, as root: on a bare Debian, and the im
 
 # The others have `publish = false`.
 PUBLISHED := leasehold leasehold-client leasehold-core leasehold-doctor leasehold-load leasehold-proto leasehold-server leasehold-store
-package: ## Pack the published crates, and build each from its package (as long as a release build)
+package: ## Pack the published crates, and build each from its package (as long as a build from nothing)
 	$(CARGO) package --locked $(addprefix --package=,$(PUBLISHED))
 
 deny: ## Check licences, sources and bans of the dependencies
