@@ -9,30 +9,12 @@ use leasehold_core::{
 };
 
 /// Tolerated difference between times left: Redis rounds to milliseconds.
-pub(crate) const TOLERANCE: Duration = Duration::from_millis(2);
+const TOLERANCE: Duration = Duration::from_millis(1);
 
-/// Whether two answers agree.
-pub(crate) enum Comparison {
-    Same,
-    /// But for times left, which are this far apart.
-    Apart(Duration, String),
-    Different(String),
-}
-
-impl Comparison {
-    /// Returns the worse of two comparisons.
-    pub(crate) fn and(self, other: Self) -> Self {
-        match (self, other) {
-            (Self::Same, other) | (Self::Apart(..), other @ Self::Different(_)) => other,
-            (Self::Apart(one, _), Self::Apart(two, what)) if two > one => Self::Apart(two, what),
-            (one, _) => one,
-        }
-    }
-}
-
-pub(crate) fn compare(expected: &Executed, got: &Executed) -> Comparison {
+/// Compares all effects of a command.
+pub(crate) fn compare(expected: &Executed, got: &Executed) -> Result<(), String> {
     if (&expected.handed, expected.more) != (&got.handed, got.more) {
-        return Comparison::Different(format!(
+        return Err(format!(
             "expected {:?} to be handed on (and more: {}), not {:?} ({})",
             expected.handed, expected.more, got.handed, got.more
         ));
@@ -40,7 +22,7 @@ pub(crate) fn compare(expected: &Executed, got: &Executed) -> Comparison {
     compare_timed(&expected.reply, &got.reply, reply_times)
 }
 
-pub(crate) fn compare_tellings(expected: &Telling, got: &Telling) -> Comparison {
+pub(crate) fn compare_tellings(expected: &Telling, got: &Telling) -> Result<(), String> {
     compare_timed(expected, got, telling_times)
 }
 
@@ -49,28 +31,17 @@ fn compare_timed<T: Clone + Debug + PartialEq>(
     expected: &T,
     got: &T,
     take: impl Fn(&mut T) -> Vec<Option<Duration>>,
-) -> Comparison {
+) -> Result<(), String> {
     let (mut expected_rest, mut got_rest) = (expected.clone(), got.clone());
     let (expected_times, got_times) = (take(&mut expected_rest), take(&mut got_rest));
-    if expected_rest != got_rest {
-        return Comparison::Different(format!("expected {expected:?}, not {got:?}"));
-    }
-    let apart = |times: (Option<Duration>, Option<Duration>)| match times {
-        (Some(a), Some(b)) => a.abs_diff(b),
-        (None, None) => Duration::ZERO,
-        _ => Duration::MAX,
+    let is_same = |times: (Option<Duration>, Option<Duration>)| match times {
+        (Some(a), Some(b)) => a.abs_diff(b) <= TOLERANCE,
+        times => times == (None, None),
     };
-    let apart = expected_times
-        .into_iter()
-        .zip(got_times)
-        .map(apart)
-        .max()
-        .unwrap_or_default();
-    if apart <= TOLERANCE {
-        return Comparison::Same;
+    if expected_rest == got_rest && expected_times.into_iter().zip(got_times).all(is_same) {
+        return Ok(());
     }
-    let what = format!("expected the times of {expected:?}, not of {got:?}");
-    Comparison::Apart(apart, what)
+    Err(format!("expected {expected:?}, not {got:?}"))
 }
 
 fn reply_times(reply: &mut Reply) -> Vec<Option<Duration>> {

@@ -3,85 +3,78 @@
 use std::time::Duration;
 
 use leasehold_core::{
-    command::{Op, PLACES_KEPT, Reply},
+    command::{DEAD_AFTER, Op, PLACES_KEPT, Reply},
     mode::Mode,
 };
-use leasehold_tests::RedisServer;
 
-use crate::differential::pair::{Pair, acquire, owner, release, resume};
+use crate::{
+    common::{acquire, owner, release, resume},
+    differential::{pair::Pair, server::Server},
+};
 
 /// More than are removed with one operation, and with a few.
 const DEAD: u16 = 2_000;
 /// They live.
 const LIVING: u16 = 20;
+/// Waiters to be seen, where those that are dead would be in the way.
+const WAITERS: usize = 1_000;
+
+/// Has the coordinators' waiters join the queue of a lock that is held.
+async fn queue(server: &Server, joining: [(&str, std::ops::RangeInclusive<u16>); 2]) -> Pair {
+    let mut pair = Pair::new(server, "crowded").await;
+    pair.run("living", acquire(0, Mode::Exclusive)).await;
+    for (coordinator, numbers) in joining {
+        for number in numbers {
+            let acquire = acquire(number, Mode::Exclusive);
+            pair.run(coordinator, acquire).await;
+        }
+    }
+    pair
+}
+
+/// Lets those who are silent lose their places.
+async fn outlive(server: &mut Server, pair: &mut Pair) {
+    for _ in 0..=PLACES_KEPT.as_secs() {
+        server.pass(Duration::from_secs(1));
+        pair.run("living", Op::Refresh { oldest: None }).await;
+    }
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dead_crowd_is_skipped_then_forgotten_and_never_comes_back() {
-    let redis = RedisServer::start();
-    let mut pair = Pair::new(&redis, "crowded").await;
-    pair.run("living", acquire(0, Mode::Exclusive)).await;
-    for number in 1..=DEAD {
-        pair.run("dead", acquire(number, Mode::Exclusive)).await;
-    }
+    let mut server = Server::start().await;
     let living = DEAD + 1..=DEAD + LIVING;
-    for number in living.clone() {
-        pair.run("living", acquire(number, Mode::Exclusive)).await;
-    }
-    pair.run("living", Op::View { waiters: 10 }).await;
+    let mut pair = queue(&server, [("dead", 1..=DEAD), ("living", living.clone())]).await;
 
     // Taken for dead, and skipped.
-    tokio::time::sleep(Duration::from_millis(2_200)).await;
+    server.pass(DEAD_AFTER + Duration::from_millis(200));
     pair.run("living", release(0)).await;
-    pair.run("living", Op::View { waiters: 1_000 }).await;
+    pair.view(WAITERS).await;
 
     // It has lost its places. Not all of them can have been removed when it comes back and joins again, partly with the same
     // owner ids.
-    for _ in 0..PLACES_KEPT.as_secs() {
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        pair.run("living", Op::Refresh { oldest: None }).await;
-    }
+    outlive(&mut server, &mut pair).await;
     let oldest = Some(owner(DEAD - 1));
     pair.run("dead", Op::Refresh { oldest }).await;
     let returned = [3, DEAD - 1, DEAD + LIVING + 1, DEAD];
     for number in returned {
         pair.run("dead", acquire(number, Mode::Exclusive)).await;
-        pair.run("living", Op::View { waiters: 1_000 }).await;
+        pair.view(WAITERS).await;
     }
     pair.run("dead", release(5)).await;
     for number in living.chain(returned) {
         pair.run("dead", release(number)).await;
-        pair.run("dead", Op::View { waiters: 1_000 }).await;
+        pair.view(WAITERS).await;
     }
-
-    let left: Vec<String> = redis::cmd("KEYS")
-        .arg("*")
-        .query_async(&mut redis.async_connection().await)
-        .await
-        .unwrap();
-    assert!(left.iter().all(|key| key.contains(":token:")), "{left:?}");
+    server.nothing_but_tokens_is_left().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dead_crowd_does_not_come_back_with_a_place_that_was_before_it() {
-    let redis = RedisServer::start();
-    let mut pair = Pair::new(&redis, "crowded").await;
-    pair.run("living", acquire(0, Mode::Exclusive)).await;
+    let mut server = Server::start().await;
     let before = DEAD + 1..=DEAD + LIVING;
-    for number in before.clone() {
-        pair.run("living", acquire(number, Mode::Exclusive)).await;
-    }
-    for number in 1..=DEAD {
-        pair.run("dead", acquire(number, Mode::Exclusive)).await;
-        // That may take longer than the places of the living are kept by themselves.
-        if number % 100 == 0 {
-            pair.run("living", Op::Refresh { oldest: None }).await;
-        }
-    }
-    for _ in 0..PLACES_KEPT.as_secs() {
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        pair.run("living", Op::Refresh { oldest: None }).await;
-    }
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    let mut pair = queue(&server, [("living", before.clone()), ("dead", 1..=DEAD)]).await;
+    outlive(&mut server, &mut pair).await;
 
     // It takes over places that are before those which it lost, of which not all can have been removed: first a later one,
     // then an earlier one, and then its own.
@@ -94,18 +87,13 @@ async fn a_dead_crowd_does_not_come_back_with_a_place_that_was_before_it() {
     ] {
         let reply = pair.run("dead", resume(&[from], next)).await;
         assert!(matches!(reply, Reply::ResumedWait { .. }), "{reply:?}");
-        let seen = pair.run("living", Op::View { waiters: 1_000 }).await;
-        let is_right =
-            matches!(&seen, Reply::Seen(view) if view.waiter_count == u64::from(LIVING) + 1);
-        assert!(is_right, "{seen:?}");
+        let seen = pair.view(WAITERS).await;
+        assert_eq!(seen.waiter_count, u64::from(LIVING) + 1);
     }
     pair.run("living", release(0)).await;
     for number in before.chain([8_005, 8_009, 3]) {
         pair.run("dead", release(number)).await;
     }
-    let left = pair.run("living", Op::View { waiters: 1_000 }).await;
-    assert!(
-        matches!(&left, Reply::Seen(view) if (view.waiter_count, view.holder_count) == (0, 0)),
-        "{left:?}"
-    );
+    let left = pair.view(WAITERS).await;
+    assert_eq!((left.waiter_count, left.holder_count), (0, 0));
 }

@@ -3,46 +3,36 @@
 use std::time::Duration;
 
 use leasehold_core::{
-    command::{Command, End, Op, Reply},
+    command::{Acquire, Command, Op, Reply},
     mode::{Mode, Permits},
     name::{ClientName, Value},
 };
 use leasehold_store::StoreError;
-use leasehold_tests::RedisServer;
 
-use crate::differential::pair::{Pair, acquire, owner, release, resume};
+use crate::{
+    common::{acquire, acquiring, owner, release, release_uncleanly, renew, resume},
+    differential::{pair::Pair, server::Server},
+};
 
 /// Returns how much the keys in Redis take.
-async fn size(redis: &RedisServer) -> u64 {
-    let mut connection = redis.async_connection().await;
-    let mut keys = redis::cmd("KEYS");
-    let keys: Vec<Vec<u8>> = keys.arg("*").query_async(&mut connection).await.unwrap();
+async fn size(server: &Server) -> u64 {
+    let keys: Vec<String> = server.ask(&["KEYS", "*"]).await;
     let mut sum = 0;
     for key in keys {
-        let mut usage = redis::cmd("MEMORY");
-        usage.arg("USAGE").arg(key).arg("SAMPLES").arg(0);
-        let bytes: Option<u64> = usage.query_async(&mut connection).await.unwrap();
+        let bytes: Option<u64> = server.ask(&["MEMORY", "USAGE", &key, "SAMPLES", "0"]).await;
         sum += bytes.unwrap_or_default();
     }
     sum
 }
 
-pub(crate) async fn fill(redis: &RedisServer) {
-    let mut set = redis::cmd("CONFIG");
-    set.arg("SET").arg("maxmemory").arg("1");
-    let mut connection = redis.async_connection().await;
-    let () = set.query_async(&mut connection).await.unwrap();
-}
-
 /// Returns an acquire with as much data as is allowed.
 fn large(number: u16, mode: Mode, wait: bool) -> Op {
-    let Op::Acquire(mut asked) = acquire(number, mode) else {
-        panic!("it is an acquire")
-    };
-    asked.value = Value::parse(&[7; 4096]).unwrap();
-    asked.client_name = ClientName::parse(&"n".repeat(256)).unwrap();
-    asked.wait = wait;
-    Op::Acquire(asked)
+    Op::Acquire(Acquire {
+        value: Value::parse(&[7; 4096]).unwrap(),
+        client_name: ClientName::parse(&"n".repeat(256)).unwrap(),
+        wait,
+        ..acquiring(number, mode)
+    })
 }
 
 /// Returns a resume under a long client name, with unknown owner ids.
@@ -65,8 +55,8 @@ struct Locks {
 }
 
 impl Locks {
-    async fn make(redis: &RedisServer, number: u16) -> Self {
-        let pair = async |kind: &str| Pair::new(redis, &format!("{kind}/{number}")).await;
+    async fn make(server: &Server, number: u16) -> Self {
+        let pair = async |kind: &str| Pair::new(server, &format!("{kind}/{number}")).await;
         let mut all = Self {
             held: pair("held").await,
             waited_for: pair("waited for").await,
@@ -86,11 +76,7 @@ impl Locks {
 
     /// Returns what clients may ask of them in one round, first of all what Redis never refuses.
     fn round(&self, round: u16) -> Vec<Command> {
-        let renew = |number| Op::Renew {
-            token: None,
-            owner: owner(number),
-            ttl: Duration::from_secs(500),
-        };
+        let renew = |number| renew(number, Duration::from_secs(500));
         let value = |number| Op::SetValue {
             owner: owner(number),
             value: Value::parse(&[7; 4096]).unwrap(),
@@ -135,14 +121,14 @@ async fn nothing_that_clients_ask_for_makes_a_full_redis_larger() {
     const ROUNDS: u16 = 12;
     /// Bytes that a hold or place may take more once it was resumed, by its session's id and its count.
     const RESUMED: u64 = 128;
-    let redis = RedisServer::start();
-    let store = crate::differential::connect(&redis).await;
+    let server = Server::start().await;
+    let store = server.connect().await;
     let mut locks = Vec::new();
     for number in 0..LOCKS {
-        locks.push(Locks::make(&redis, number).await);
+        locks.push(Locks::make(&server, number).await);
     }
-    fill(&redis).await;
-    let before = size(&redis).await;
+    server.fill().await;
+    let before = size(&server).await;
     let (mut refused, mut resumed) = (0, 0);
     for round in 0..ROUNDS {
         let commands: Vec<Command> = locks.iter().flat_map(|locks| locks.round(round)).collect();
@@ -171,7 +157,7 @@ async fn nothing_that_clients_ask_for_makes_a_full_redis_larger() {
             }
         }
     }
-    let after = size(&redis).await;
+    let after = size(&server).await;
     let holds = u64::from(LOCKS) * 5;
     assert!(
         after <= before + holds * RESUMED,
@@ -192,23 +178,35 @@ async fn nothing_that_clients_ask_for_makes_a_full_redis_larger() {
     }
 }
 
-/// Returns an acquire under a client name as long as that of the resume: a full Redis takes no longer one.
+/// Returns the terms of an acquire under a client name as long as that of the resume: a full Redis takes no longer one.
+fn naming(number: u16, mode: Mode) -> Acquire {
+    Acquire {
+        client_name: ClientName::parse("late").unwrap(),
+        ..acquiring(number, mode)
+    }
+}
+
 fn named(number: u16, mode: Mode) -> Op {
-    let Op::Acquire(mut asked) = acquire(number, mode) else {
-        panic!("it is an acquire")
-    };
-    asked.client_name = ClientName::parse("late").unwrap();
-    Op::Acquire(asked)
+    Op::Acquire(naming(number, mode))
+}
+
+/// Asserts that nothing can be acquired.
+async fn is_refused(pair: &mut Pair, op: Op) {
+    let refused = pair.try_run("here", op).await;
+    assert!(
+        matches!(refused, Err(StoreError::Refused { .. })),
+        "{refused:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn holders_and_waiters_can_release_while_nothing_can_be_acquired() {
-    let redis = RedisServer::start();
+    let server = Server::start().await;
     let exclusive = Mode::Exclusive;
-    let mut held = Pair::new(&redis, "held").await;
-    let mut free = Pair::new(&redis, "free").await;
-    let mut shared = Pair::new(&redis, "shared").await;
-    let mut closing = Pair::new(&redis, "closing").await;
+    let mut held = Pair::new(&server, "held").await;
+    let mut free = Pair::new(&server, "free").await;
+    let mut shared = Pair::new(&server, "shared").await;
+    let mut closing = Pair::new(&server, "closing").await;
     for number in 0..4 {
         held.run("here", named(number, exclusive)).await;
     }
@@ -216,10 +214,10 @@ async fn holders_and_waiters_can_release_while_nothing_can_be_acquired() {
     for number in 0..3 {
         shared.run("here", named(number, Mode::Shared)).await;
         let permits = Mode::Semaphore(Permits::new(1, 2).unwrap());
-        let Op::Acquire(mut asked) = named(number, permits) else {
-            panic!("it is an acquire")
+        let asked = Acquire {
+            lock_delay: Duration::from_secs(60),
+            ..naming(number, permits)
         };
-        asked.lock_delay = Duration::from_secs(60);
         closing.run("here", Op::Acquire(asked)).await;
     }
     shared.run("here", named(3, exclusive)).await;
@@ -227,7 +225,7 @@ async fn holders_and_waiters_can_release_while_nothing_can_be_acquired() {
     for pair in [&mut held, &mut free, &mut shared, &mut closing] {
         pair.is_full = true;
     }
-    fill(&redis).await;
+    server.fill().await;
 
     // What is held and waited for is resumed.
     let mut resumed = Vec::new();
@@ -244,54 +242,32 @@ async fn holders_and_waiters_can_release_while_nothing_can_be_acquired() {
     held.run("here", release(2)).await;
     held.run("there", release(100)).await;
     free.run("here", release(10)).await;
-    let seen = held.run("here", Op::View { waiters: 10 }).await;
-    assert!(matches!(seen, Reply::Seen(view) if view.waiter_count == 1));
-
-    let refused = free.try_run("here", named(11, exclusive)).await;
-    assert!(
-        matches!(refused, Err(StoreError::Refused { .. })),
-        "{refused:?}"
-    );
-    let refused = held.try_run("here", named(11, exclusive)).await;
-    assert!(
-        matches!(refused, Err(StoreError::Refused { .. })),
-        "{refused:?}"
-    );
+    assert_eq!(held.view(10).await.waiter_count, 1);
+    for lock in [&mut free, &mut held] {
+        is_refused(lock, named(11, exclusive)).await;
+    }
 
     // One of several leaves, and the waiter behind another that leaves is let in; one of them is renewed; permits are
     // closed for a while; the last ones leave.
     shared.run("here", release(0)).await;
     shared.run("here", release(3)).await;
-    let renew = Op::Renew {
-        token: None,
-        owner: owner(101),
-        ttl: Duration::from_secs(300),
-    };
+    let renew = renew(101, Duration::from_secs(300));
     shared.run("here", renew).await;
     for number in [101, 2, 4] {
         shared.run("here", release(number)).await;
     }
-    let unclean = Op::Release {
-        owner: owner(0),
-        end: End::Unclean,
-    };
-    closing.run("here", unclean).await;
+    closing.run("here", release_uncleanly(0)).await;
     closing.run("here", release(1)).await;
-    let refused = shared.try_run("here", named(5, Mode::Shared)).await;
-    assert!(
-        matches!(refused, Err(StoreError::Refused { .. })),
-        "{refused:?}"
-    );
+    is_refused(&mut shared, named(5, Mode::Shared)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_error_says_that_redis_is_full_by_its_code_alone() {
-    let redis = RedisServer::start();
+    let server = Server::start().await;
     let script = concat!(
         include_str!("../../../server/store/lua/common.lua"),
         "\nreturn is_oom(ARGV[1]) and 1 or 0"
     );
-    let mut connection = redis.async_connection().await;
     for (text, is_oom) in [
         // Redis 7, and 6.2.
         (
@@ -315,9 +291,7 @@ async fn an_error_says_that_redis_is_full_by_its_code_alone() {
             false,
         ),
     ] {
-        let mut eval = redis::cmd("EVAL");
-        eval.arg(script).arg(0).arg(text);
-        let found: u8 = eval.query_async(&mut connection).await.unwrap();
+        let found: u8 = server.ask(&["EVAL", script, "0", text]).await;
         assert_eq!(found == 1, is_oom, "{text}");
     }
 }

@@ -1,15 +1,17 @@
 //! Limits of semaphores that change while they are in use, and permits that are given back in part.
 
-use std::time::Duration;
+use std::{num::NonZeroU32, time::Duration};
 
 use leasehold_core::{
     command::{DEAD_AFTER, Executed, Loss, Op, Reply},
     id::OwnerId,
     mode::{Limit, Mode, Permits},
 };
-use leasehold_tests::RedisServer;
 
-use crate::differential::pair::{Pair, acquire, owner, release, resume};
+use crate::{
+    common::{acquire, owner, release, renew, resume},
+    differential::{pair::Pair, server::Server},
+};
 
 /// Changes the states of holders and of the queue to those of coordinators that know no revisions.
 const WITHOUT_REVISIONS: &str = r"
@@ -41,17 +43,29 @@ fn handed(executed: &Executed) -> Vec<OwnerId> {
     executed.handed.iter().map(|handed| handed.owner).collect()
 }
 
-async fn limit(pair: &mut Pair) -> Option<Limit> {
-    match pair.run("here", Op::View { waiters: 10 }).await {
-        Reply::Seen(view) => view.limit,
-        other => panic!("{other:?}"),
+/// Returns who was handed something, and the number of permits where it was left to the store.
+fn shares(executed: &Executed) -> Vec<(OwnerId, Option<u32>)> {
+    let handed = executed.handed.iter();
+    let share = handed.map(|handed| (handed.owner, handed.permits.map(NonZeroU32::get)));
+    share.collect()
+}
+
+/// Returns the number of permits of a grant that was left to the store.
+fn left_to_store(reply: &Reply) -> Option<u32> {
+    match reply {
+        Reply::Granted { permits, .. } => *permits,
+        other => panic!("{other:?} is no grant"),
     }
+}
+
+async fn limit(pair: &mut Pair) -> Option<Limit> {
+    pair.view(10).await.limit
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn waiters_for_more_than_a_lowered_limit_leave_and_those_behind_get_in() {
-    let redis = RedisServer::start();
-    let mut pair = Pair::new(&redis, "lowered").await;
+    let server = Server::start().await;
+    let mut pair = Pair::new(&server, "lowered").await;
     for (number, by, wanted) in [
         (0, "here", 4),
         (1, "there", 4),
@@ -96,8 +110,8 @@ async fn waiters_for_more_than_a_lowered_limit_leave_and_those_behind_get_in() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiter_that_leaves_is_missed_also_if_its_coordinator_takes_another_for_the_oldest() {
-    let redis = RedisServer::start();
-    let mut pair = Pair::new(&redis, "missed").await;
+    let server = Server::start().await;
+    let mut pair = Pair::new(&server, "missed").await;
     for (number, wanted) in [(0, 4), (1, 4), (2, 1)] {
         let mode = permits(wanted, 4, 0);
         pair.run("here", acquire(number, mode)).await;
@@ -118,12 +132,12 @@ async fn a_waiter_that_leaves_is_missed_also_if_its_coordinator_takes_another_fo
 /// Found by `random_histories_agree`.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_acquire_that_is_sent_again_may_lower_the_limit_below_what_its_waiter_needs() {
-    let redis = RedisServer::start();
-    let mut pair = Pair::new(&redis, "again").await;
+    let mut server = Server::start().await;
+    let mut pair = Pair::new(&server, "again").await;
     pair.run("here", acquire(0, permits(1, 4, 0))).await;
     pair.run("there", acquire(1, permits(4, 4, 0))).await;
     // It keeps its place, but is skipped: the next is the one behind it.
-    tokio::time::sleep(DEAD_AFTER + Duration::from_millis(100)).await;
+    server.pass(DEAD_AFTER + Duration::from_millis(100));
     pair.run("here", acquire(2, permits(4, 4, 0))).await;
     let again = pair.run("here", acquire(2, permits(1, 2, 7))).await;
     assert!(
@@ -139,43 +153,22 @@ async fn an_acquire_that_is_sent_again_may_lower_the_limit_below_what_its_waiter
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_limit_is_remembered_from_the_last_renewal_or_resume_on() {
-    let redis = RedisServer::start();
-    let mut connection = redis.async_connection().await;
-    let mut pair = Pair::new(&redis, "renewed").await;
+    let server = Server::start().await;
+    let mut pair = Pair::new(&server, "renewed").await;
     pair.run("here", acquire(0, permits(1, 2, 3))).await;
-    let key: Vec<String> = redis::cmd("KEYS")
-        .arg("*:limit:*")
-        .query_async(&mut connection)
-        .await
-        .unwrap();
-    for op in [
-        Op::Renew {
-            token: None,
-            owner: owner(0),
-            ttl: Duration::from_secs(600),
-        },
-        resume(&[0], 1),
-    ] {
-        let _: () = redis::cmd("PEXPIRE")
-            .arg(&key[0])
-            .arg(5_000)
-            .query_async(&mut connection)
-            .await
-            .unwrap();
+    let key: Vec<String> = server.ask(&["KEYS", "*:limit:*"]).await;
+    for op in [renew(0, Duration::from_secs(600)), resume(&[0], 1)] {
+        let () = server.ask(&["PEXPIRE", &key[0], "5000"]).await;
         pair.run("here", op).await;
-        let left: u64 = redis::cmd("PTTL")
-            .arg(&key[0])
-            .query_async(&mut connection)
-            .await
-            .unwrap();
+        let left: u64 = server.ask(&["PTTL", &key[0]]).await;
         assert!(left > 30_000, "{left} ms");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn many_waiters_for_more_than_a_lowered_limit_leave_some_at_a_time() {
-    let redis = RedisServer::start();
-    let mut pair = Pair::new(&redis, "crowd").await;
+    let server = Server::start().await;
+    let mut pair = Pair::new(&server, "crowd").await;
     for number in 0..151 {
         pair.run("here", acquire(number, permits(4, 4, 0))).await;
     }
@@ -195,16 +188,11 @@ async fn many_waiters_for_more_than_a_lowered_limit_leave_some_at_a_time() {
 #[tokio::test(flavor = "multi_thread")]
 async fn states_of_coordinators_that_know_no_revisions_have_limits_of_none() {
     for raised in [false, true] {
-        let redis = RedisServer::start();
-        let mut pair = Pair::new(&redis, "former").await;
+        let server = Server::start().await;
+        let mut pair = Pair::new(&server, "former").await;
         pair.run("here", acquire(0, permits(1, 2, 0))).await;
         pair.run("here", acquire(1, permits(2, 2, 0))).await;
-        let changed: u32 = redis::cmd("EVAL")
-            .arg(WITHOUT_REVISIONS)
-            .arg(0)
-            .query_async(&mut redis.async_connection().await)
-            .await
-            .unwrap();
+        let changed: u32 = server.ask(&["EVAL", WITHOUT_REVISIONS, "0"]).await;
         assert_eq!(changed, 2);
         let other = pair.run("there", acquire(2, permits(1, 3, 0))).await;
         assert!(matches!(other, Reply::OtherLimit { .. }), "{other:?}");
@@ -220,8 +208,8 @@ async fn states_of_coordinators_that_know_no_revisions_have_limits_of_none() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn permits_that_are_given_back_are_handed_on_once() {
-    let redis = RedisServer::start();
-    let mut pair = Pair::new(&redis, "reduced").await;
+    let server = Server::start().await;
+    let mut pair = Pair::new(&server, "reduced").await;
     // One with a revision and without, whose records differ in length.
     for (number, wanted, revision) in [(0, 4, 0), (1, 3, 0), (2, 2, 9)] {
         let mode = permits(wanted, 5, revision);
@@ -245,9 +233,7 @@ async fn permits_that_are_given_back_are_handed_on_once() {
         limit(&mut pair).await;
         pair.run("here", Op::Edges).await;
     }
-    let Reply::Seen(view) = pair.run("here", Op::View { waiters: 0 }).await else {
-        panic!("it is a view")
-    };
+    let view = pair.view(0).await;
     assert_eq!((view.permits_taken, view.holder_count), (4, 3));
     // Their ends give back what is left.
     for number in 0..3 {
@@ -263,9 +249,9 @@ async fn permits_that_are_given_back_are_handed_on_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn holds_in_other_modes_have_no_permits_to_give_back() {
-    let redis = RedisServer::start();
+    let server = Server::start().await;
     for (name, mode) in [("alone", Mode::Exclusive), ("read", Mode::Shared)] {
-        let mut pair = Pair::new(&redis, name).await;
+        let mut pair = Pair::new(&server, name).await;
         pair.run("here", acquire(0, mode)).await;
         let reduce = Op::Reduce {
             owner: owner(0),
@@ -279,20 +265,13 @@ async fn holds_in_other_modes_have_no_permits_to_give_back() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_left_is_granted_told_and_found_again() {
     for revision in [0, 3] {
-        let redis = RedisServer::start();
-        let mut pair = Pair::new(&redis, "left").await;
+        let server = Server::start().await;
+        let mut pair = Pair::new(&server, "left").await;
         let asked = |least, most| what_is_left(least, most, 5, revision);
         pair.run("here", acquire(0, permits(2, 5, revision))).await;
         for granted in ["at once", "again"] {
             let reply = pair.run("here", acquire(1, asked(2, 5))).await;
-            let three = matches!(
-                reply,
-                Reply::Granted {
-                    permits: Some(3),
-                    ..
-                }
-            );
-            assert!(three, "{granted}: {reply:?}");
+            assert_eq!(left_to_store(&reply), Some(3), "{granted}");
         }
         // Each gets what those before it have left, at its own coordinator and elsewhere.
         for (number, by, mode) in [
@@ -306,19 +285,9 @@ async fn what_is_left_is_granted_told_and_found_again() {
         limit(&mut pair).await;
         pair.run("here", Op::Edges).await;
         let released = pair.execute("here", release(0)).await;
-        let handed: Vec<_> = released
-            .handed
-            .iter()
-            .map(|h| (h.owner, h.permits.map(std::num::NonZeroU32::get)))
-            .collect();
-        assert_eq!(handed, [(owner(2), Some(2))]);
+        assert_eq!(shares(&released), [(owner(2), Some(2))]);
         let released = pair.execute("here", release(1)).await;
-        let handed: Vec<_> = released
-            .handed
-            .iter()
-            .map(|h| (h.owner, h.permits.map(std::num::NonZeroU32::get)))
-            .collect();
-        assert_eq!(handed, [(owner(3), None), (owner(4), Some(2))]);
+        assert_eq!(shares(&released), [(owner(3), None), (owner(4), Some(2))]);
         // Those who missed the message find the number with the grant.
         let refreshed = pair.run("there", Op::Refresh { oldest: None }).await;
         let Reply::Refreshed { current, .. } = refreshed else {
@@ -338,44 +307,28 @@ async fn what_is_left_is_granted_told_and_found_again() {
             permits: 1,
         };
         let reduced = pair.execute("there", reduce).await;
-        let handed: Vec<_> = reduced
-            .handed
-            .iter()
-            .map(|h| (h.owner, h.permits.map(std::num::NonZeroU32::get)))
-            .collect();
-        assert_eq!(handed, [(owner(5), Some(1))]);
+        assert_eq!(shares(&reduced), [(owner(5), Some(1))]);
         limit(&mut pair).await;
         // A place keeps what it asks for when it is resumed.
         pair.run("here", acquire(6, asked(2, 5))).await;
         pair.run("there", resume(&[6], 10)).await;
         let released = pair.execute("here", release(2)).await;
-        let handed: Vec<_> = released
-            .handed
-            .iter()
-            .map(|h| (h.owner, h.permits.map(std::num::NonZeroU32::get)))
-            .collect();
-        assert_eq!(handed, [(owner(10), Some(2))]);
+        assert_eq!(shares(&released), [(owner(10), Some(2))]);
         limit(&mut pair).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_left_is_left_of_the_limit_in_force() {
-    let redis = RedisServer::start();
-    let mut pair = Pair::new(&redis, "in force").await;
+    let server = Server::start().await;
+    let mut pair = Pair::new(&server, "in force").await;
     pair.run("here", acquire(0, permits(3, 5, 0))).await;
     let raising = pair.run("here", acquire(1, what_is_left(2, 8, 8, 1))).await;
-    assert!(matches!(
-        raising,
-        Reply::Granted {
-            permits: Some(5),
-            ..
-        }
-    ));
-    pair.run("there", acquire(2, what_is_left(2, 5, 5, 0)))
-        .await;
-    pair.run("there", acquire(3, what_is_left(4, 5, 5, 0)))
-        .await;
+    assert_eq!(left_to_store(&raising), Some(5));
+    for (number, least) in [(2, 2), (3, 4)] {
+        let mode = what_is_left(least, 5, 5, 0);
+        pair.run("there", acquire(number, mode)).await;
+    }
     pair.run("here", acquire(4, permits(1, 3, 2))).await;
     pair.run("here", release(1)).await;
     let released = pair.execute("here", release(0)).await;
@@ -391,14 +344,5 @@ async fn what_is_left_is_left_of_the_limit_in_force() {
     let all = pair
         .run("there", acquire(5, what_is_left(1, 8, 8, 0)))
         .await;
-    assert!(
-        matches!(
-            all,
-            Reply::Granted {
-                permits: Some(2),
-                ..
-            }
-        ),
-        "{all:?}"
-    );
+    assert_eq!(left_to_store(&all), Some(2));
 }

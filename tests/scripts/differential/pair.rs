@@ -1,38 +1,34 @@
 //! A lock in Redis beside one by the rules.
 
-use std::time::Duration;
-
 use leasehold_core::{
-    command::{Acquire, Caller, Command, End, Executed, Op, Reply, Resume},
-    id::{Actor, CoordinatorId, FencingToken, OwnerId, Predecessors, SessionId},
+    command::{Command, Executed, Op, Reply},
+    id::Predecessors,
     lock::LockState,
     mode::{Mode, Permits},
-    name::{ClientName, LockName, Value},
-    view::HolderView,
+    view::{HolderView, NameView},
 };
 use leasehold_store::{Store, StoreError};
-use leasehold_tests::RedisServer;
 
-use crate::differential::{
-    compare::{Comparison, compare},
-    connect,
+use crate::{
+    common,
+    differential::{compare::compare, server::Server},
 };
 
 /// A lock in Redis, and by the rules.
 pub(crate) struct Pair {
     store: Store,
     rules: LockState,
-    name: LockName,
+    name: String,
     /// Whether Redis may have no room for the sessions that something was resumed from.
     pub(crate) is_full: bool,
 }
 
 impl Pair {
-    pub(crate) async fn new(redis: &RedisServer, name: &str) -> Self {
+    pub(crate) async fn new(server: &Server, name: &str) -> Self {
         Self {
-            store: connect(redis).await,
+            store: server.connect().await,
             rules: LockState::default(),
-            name: LockName::parse(name).unwrap(),
+            name: name.to_owned(),
             is_full: false,
         }
     }
@@ -61,10 +57,17 @@ impl Pair {
             forget_predecessors(&mut expected.reply);
             forget_predecessors(&mut got.reply);
         }
-        match compare(&expected, &got) {
-            // The lock's key outlasts the test; how long it has left is not what this is about.
-            Comparison::Same | Comparison::Apart(..) => Ok(got),
-            Comparison::Different(what) => panic!("{op:?} from {coordinator}: {what}"),
+        if let Err(what) = compare(&expected, &got) {
+            panic!("{op:?} from {coordinator}: {what}");
+        }
+        Ok(got)
+    }
+
+    /// Looks at the lock in both, with this many waiters.
+    pub(crate) async fn view(&mut self, waiters: usize) -> NameView {
+        match self.run("here", Op::View { waiters }).await {
+            Reply::Seen(view) => *view,
+            other => panic!("a view was answered with {other:?}"),
         }
     }
 
@@ -75,17 +78,7 @@ impl Pair {
     }
 
     pub(crate) fn command(&self, coordinator: &str, op: Op) -> Command {
-        let caller = Caller {
-            coordinator: CoordinatorId::new(coordinator),
-            floor: FencingToken::new(0),
-            token_memory: Duration::from_secs(60),
-            not_after: None,
-        };
-        Command {
-            name: self.name.clone(),
-            caller,
-            op,
-        }
+        common::command(&self.name, coordinator, op)
     }
 }
 
@@ -97,48 +90,6 @@ pub(crate) fn modes() -> [(&'static str, Mode); 3] {
         ("shared", Mode::Shared),
         ("permits", Mode::Semaphore(permits)),
     ]
-}
-
-pub(crate) fn owner(number: u16) -> OwnerId {
-    let mut bytes = [0x2d; 16];
-    bytes[..2].copy_from_slice(&number.to_be_bytes());
-    OwnerId::from_bytes(bytes)
-}
-
-/// Waits for the lock, to have it for longer than any test takes.
-pub(crate) fn acquire(number: u16, mode: Mode) -> Op {
-    Op::Acquire(Acquire {
-        owner: owner(number),
-        session: Some(SessionId::from_bytes(*owner(number).as_bytes())),
-        actor: Actor::NOBODY,
-        client_name: ClientName::default(),
-        mode,
-        value: Value::default(),
-        ttl: Duration::from_secs(600),
-        lock_delay: Duration::ZERO,
-        max_hold: None,
-        wait: true,
-        again: false,
-    })
-}
-
-/// Returns a resume of a hold or place under one of these ids, for longer than any test takes.
-pub(crate) fn resume(from: &[u16], next: u16) -> Op {
-    Op::Resume(Resume {
-        from: from.iter().map(|number| owner(*number)).collect(),
-        next: owner(next),
-        session: Some(SessionId::from_bytes(*owner(next).as_bytes())),
-        client_name: ClientName::parse("heir").unwrap(),
-        ttl: Duration::from_secs(500),
-        count: 1,
-    })
-}
-
-pub(crate) fn release(number: u16) -> Op {
-    Op::Release {
-        owner: owner(number),
-        end: End::Clean,
-    }
 }
 
 fn forget_predecessors(reply: &mut Reply) {

@@ -1,6 +1,6 @@
 //! Random operations, and their callers.
 
-use std::{sync::Arc, time::Duration};
+use std::{ops::Range, sync::Arc, time::Duration};
 
 use leasehold_core::{
     command::{Acquire, Caller, End, One, Op, ReleaseRequest, Resume},
@@ -15,8 +15,6 @@ use leasehold_core::{
 };
 use rand::{Rng, rngs::StdRng, seq::IndexedRandom};
 
-use crate::differential::waves;
-
 /// Coordinators that take part.
 const COORDINATORS: usize = 3;
 /// Owner ids that take part at a time.
@@ -27,8 +25,17 @@ const OTHER_LIMIT: u32 = 3;
 /// The greatest revision of a limit: the limit changes up and down as long as there are greater ones, and a force release begins
 /// anew.
 const MOST_REVISIONS: u32 = 40;
-/// Shortest time for which tokens are remembered: some waves and a bit more than a third.
-pub(crate) const TOKEN_MEMORY: Duration = Duration::from_millis(6_186);
+/// Time for which most callers have tokens remembered: longer than any TTL and lock-delay together, so that no record ends before
+/// its hold.
+const TOKEN_MEMORY: Duration = Duration::from_millis(6_186);
+/// The same, of others.
+const LONGER_MEMORY: Range<u64> = 6_700..12_800;
+/// The same, of those whose tokens run ahead of the clock.
+const SHORT_MEMORY: Range<u64> = 5_000..8_000;
+/// TTLs, lock-delays, and bounds of holds, in milliseconds.
+const TTL: Range<u64> = 200..1_300;
+const LOCK_DELAY: Range<u64> = 200..750;
+const MAX_HOLD: Range<u64> = 200..12_800;
 
 /// Returns an operation, often on one of these holders or waiters, who look like this. Looks are for the feed.
 pub(crate) fn op(random: &mut StdRng, known: &[OwnerId], view: &NameView, feed: FeedId) -> Op {
@@ -44,7 +51,7 @@ pub(crate) fn op(random: &mut StdRng, known: &[OwnerId], view: &NameView, feed: 
                 One::Holder(token) if random.random_bool(0.5) => Some(token),
                 _ => None,
             },
-            ttl: waves::some(random, 0..3),
+            ttl: millis(random, TTL),
         },
         51..71 => Op::Release {
             owner,
@@ -123,13 +130,12 @@ fn acquire(random: &mut StdRng, owner: OwnerId) -> Acquire {
         client_name: ClientName::parse(["", "worker", "ключ"].choose(random).unwrap()).unwrap(),
         mode: mode(random),
         value: value(random),
-        ttl: waves::some(random, 0..3),
-        lock_delay: match random.random_range(0..4) {
-            0 => waves::some(random, 0..1),
-            1 => waves::some(random, 0..2),
-            _ => Duration::ZERO,
+        ttl: millis(random, TTL),
+        lock_delay: match random.random_bool(0.5) {
+            true => millis(random, LOCK_DELAY),
+            false => Duration::ZERO,
         },
-        max_hold: random.random_bool(0.2).then(|| waves::some(random, 0..24)),
+        max_hold: random.random_bool(0.2).then(|| millis(random, MAX_HOLD)),
         wait: random.random_bool(0.65),
         again: random.random_bool(0.15),
     }
@@ -153,7 +159,7 @@ fn resume(random: &mut StdRng, known: &[OwnerId]) -> Resume {
             .random_bool(0.8)
             .then(|| SessionId::from_bytes([random.random_range(0..2); 16])),
         client_name: ClientName::parse(["", "heir", "ключ"].choose(random).unwrap()).unwrap(),
-        ttl: waves::some(random, 0..3),
+        ttl: millis(random, TTL),
         count: *[0, 1, 1, 2, u32::MAX].choose(random).unwrap(),
     }
 }
@@ -200,8 +206,7 @@ fn owner(random: &mut StdRng) -> OwnerId {
 /// Returns a caller, often one that other histories have too, so that commands on several locks are carried out together; it
 /// comes in time, and the clock is ahead of its floor. Otherwise one with arbitrary terms. `now` is the server's clock.
 pub(crate) fn caller(random: &mut StdRng, now: StoreTime) -> Caller {
-    let coordinator = random.random_range(0..COORDINATORS);
-    let coordinator = CoordinatorId::new(&format!("c{coordinator}"));
+    let coordinator = coordinator(random);
     if random.random_bool(0.7) {
         return Caller {
             coordinator,
@@ -213,7 +218,7 @@ pub(crate) fn caller(random: &mut StdRng, now: StoreTime) -> Caller {
     Caller {
         coordinator,
         floor: FencingToken::new(floor(random, now)),
-        token_memory: waves::some(random, 12..24),
+        token_memory: millis(random, LONGER_MEMORY),
         not_after: Some(not_after(random, now)),
     }
 }
@@ -237,8 +242,39 @@ fn floor(random: &mut StdRng, now: StoreTime) -> i64 {
     }
 }
 
+/// Returns a caller with a memory and a floor of its own.
+pub(crate) fn caller_ahead(random: &mut StdRng, now: StoreTime) -> Caller {
+    let floor = match random.random_range(0..10) {
+        0 => now.as_micros() + random.random_range(0..20_000_000),
+        1 => now.as_micros() + 23 * 3_600_000_000,
+        2 => 9_007_199_254_740_000,
+        _ => 0,
+    };
+    let token_memory = match random.random_range(0..4) {
+        0 => Duration::from_secs(60),
+        _ => millis(random, SHORT_MEMORY),
+    };
+    Caller {
+        coordinator: coordinator(random),
+        floor: FencingToken::new(floor),
+        token_memory,
+        not_after: Some(now.after(Duration::from_secs(60))),
+    }
+}
+
+fn coordinator(random: &mut StdRng) -> CoordinatorId {
+    CoordinatorId::new(&format!("c{}", random.random_range(0..COORDINATORS)))
+}
+
+/// Returns a time in whole milliseconds, as clients and the server's clock have them.
+fn millis(random: &mut StdRng, range: Range<u64>) -> Duration {
+    Duration::from_millis(random.random_range(range))
+}
+
 fn value(random: &mut StdRng) -> Value {
     let length = *[0, 1, 40, 4096].choose(random).unwrap();
-    let bytes: Vec<u8> = (0..length).map(|_| random.random()).collect();
+    let part: [u8; 32] = random.random();
+    let mut bytes = part.repeat(4096 / part.len());
+    bytes.truncate(length);
     Value::parse(&bytes).unwrap()
 }

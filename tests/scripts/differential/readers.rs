@@ -3,13 +3,15 @@
 use std::time::Duration;
 
 use leasehold_core::{
-    command::{CURRENT_AT_ONCE, End, GRANTS_AT_ONCE, Op, Reply},
+    command::{Acquire, CURRENT_AT_ONCE, GRANTS_AT_ONCE, Op, Reply},
     mode::{Mode, Permits},
     view::{EDGES, HOLDERS_SHOWN},
 };
-use leasehold_tests::RedisServer;
 
-use crate::differential::pair::{Pair, acquire, owner, release};
+use crate::{
+    common::{acquire, acquiring, release, release_uncleanly, renew},
+    differential::{pair::Pair, server::Server},
+};
 
 /// More than the detector of deadlocks looks at.
 const READERS: u16 = 600;
@@ -18,8 +20,8 @@ const HERE: &str = "here";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_crowd_of_readers_is_let_in_some_at_a_time() {
-    let redis = RedisServer::start();
-    let mut pair = Pair::new(&redis, "read").await;
+    let server = Server::start().await;
+    let mut pair = Pair::new(&server, "read").await;
     pair.run(HERE, acquire(0, Mode::Exclusive)).await;
     for number in 1..=READERS {
         pair.run(HERE, acquire(number, Mode::Shared)).await;
@@ -29,9 +31,7 @@ async fn a_crowd_of_readers_is_let_in_some_at_a_time() {
 
     let_in(&mut pair, READERS).await;
 
-    let Reply::Seen(view) = pair.run(HERE, Op::View { waiters: 3 }).await else {
-        panic!("a view shows")
-    };
+    let view = pair.view(3).await;
     assert_eq!(view.holders.len(), HOLDERS_SHOWN);
     assert_eq!(view.holder_count, u64::from(READERS));
     let Reply::Edges(edges) = pair.run(HERE, Op::Edges).await else {
@@ -41,15 +41,9 @@ async fn a_crowd_of_readers_is_let_in_some_at_a_time() {
 
     // Renewed, or released, they are no longer fresh: others are told of.
     for number in 1..=READERS - u16::try_from(EDGES).unwrap() {
-        let ttl = Duration::from_secs(600);
-        let owner = owner(number);
         let op = match number % 3 {
             0 => release(number),
-            _ => Op::Renew {
-                owner,
-                token: None,
-                ttl,
-            },
+            _ => renew(number, Duration::from_secs(600)),
         };
         pair.run(HERE, op).await;
         let refreshed = pair.run(HERE, Op::Refresh { oldest: None }).await;
@@ -62,13 +56,13 @@ async fn a_crowd_of_readers_is_let_in_some_at_a_time() {
     };
     assert!(former.len() > EDGES);
     pair.run(HERE, release(last)).await;
-    nothing_but_the_token_is_left(&redis).await;
+    server.nothing_but_tokens_is_left().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_crowd_shares_a_semaphore() {
-    let redis = RedisServer::start();
-    let mut pair = Pair::new(&redis, "counted").await;
+    let server = Server::start().await;
+    let mut pair = Pair::new(&server, "counted").await;
     let permits = |number| Mode::Semaphore(Permits::new(number, 250).unwrap());
     // One that takes all, and a crowd that waits.
     pair.run(HERE, acquire(0, permits(250))).await;
@@ -78,33 +72,27 @@ async fn a_crowd_shares_a_semaphore() {
     let_in(&mut pair, 250).await;
     for number in 1..=300 {
         pair.run(HERE, release(number)).await;
-        pair.run(HERE, Op::View { waiters: 1 }).await;
+        pair.view(1).await;
     }
-    nothing_but_the_token_is_left(&redis).await;
+    server.nothing_but_tokens_is_left().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_crowd_of_ghosts_hides_no_holder() {
-    let redis = RedisServer::start();
-    let mut pair = Pair::new(&redis, "haunted").await;
+    let server = Server::start().await;
+    let mut pair = Pair::new(&server, "haunted").await;
     for number in 0..1_200 {
-        let Op::Acquire(mut asked) = acquire(number, Mode::Shared) else {
-            panic!("it is an acquire")
+        let asked = Acquire {
+            lock_delay: Duration::from_secs(if number % 4 == 0 { 0 } else { 60 }),
+            ..acquiring(number, Mode::Shared)
         };
-        asked.lock_delay = Duration::from_secs(if number % 4 == 0 { 0 } else { 60 });
         pair.run(HERE, Op::Acquire(asked)).await;
     }
     // Those that have a lock-delay: they end long before the others.
     for number in (0..1_200).filter(|number| number % 4 != 0) {
-        let op = Op::Release {
-            owner: owner(number),
-            end: End::Unclean,
-        };
-        pair.run(HERE, op).await;
+        pair.run(HERE, release_uncleanly(number)).await;
     }
-    let Reply::Seen(view) = pair.run(HERE, Op::View { waiters: 0 }).await else {
-        panic!("a view shows")
-    };
+    let view = pair.view(0).await;
     assert_eq!((view.holders.len(), view.holder_count), (100, 300));
     assert!(view.closed_for.is_some());
     pair.run(HERE, Op::Edges).await;
@@ -112,14 +100,13 @@ async fn a_crowd_of_ghosts_hides_no_holder() {
     for number in (0..1_200).step_by(4) {
         pair.run(HERE, release(number)).await;
     }
-    pair.run(HERE, Op::View { waiters: 2 }).await;
+    pair.view(2).await;
     pair.run(HERE, Op::ForceRelease).await;
     pair.run(HERE, release(2_000)).await;
-    nothing_but_the_token_is_left(&redis).await;
+    server.nothing_but_tokens_is_left().await;
 }
 
-/// Ends the hold that is in the way of so many, and has its waiters let in. Where the machine stood still for long, they
-/// count as dead until their coordinator asks.
+/// Ends the hold that is in the way of so many, and has its waiters let in.
 async fn let_in(pair: &mut Pair, expected: u16) {
     let mut let_in = 0;
     let mut more = 0;
@@ -129,7 +116,7 @@ async fn let_in(pair: &mut Pair, expected: u16) {
         assert!(done.handed.len() == GRANTS_AT_ONCE || !done.more);
         let_in += done.handed.len();
         more += usize::from(done.more);
-        pair.run(HERE, Op::View { waiters: 3 }).await;
+        pair.view(3).await;
         pair.run(HERE, Op::Edges).await;
         if let_in >= usize::from(expected) {
             break;
@@ -138,13 +125,4 @@ async fn let_in(pair: &mut Pair, expected: u16) {
     }
     assert_eq!(let_in, usize::from(expected));
     assert!(more > 0);
-}
-
-async fn nothing_but_the_token_is_left(redis: &RedisServer) {
-    let left: Vec<String> = redis::cmd("KEYS")
-        .arg("*")
-        .query_async(&mut redis.async_connection().await)
-        .await
-        .unwrap();
-    assert!(left.iter().all(|key| key.contains(":token:")), "{left:?}");
 }

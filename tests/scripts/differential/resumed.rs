@@ -3,44 +3,31 @@
 use std::time::Duration;
 
 use leasehold_core::{
-    command::{Loss, Op, Reply},
+    command::{Acquire, Loss, Op, Reply},
     id::OwnerId,
     mode::Mode,
 };
-use leasehold_tests::RedisServer;
-use redis::FromRedisValue;
 
-use crate::differential::pair::{Pair, acquire, modes, owner, release, resume};
+use crate::{
+    common::{acquire, acquiring, owner, release, renew, resume},
+    differential::{
+        pair::{Pair, modes},
+        server::Server,
+    },
+};
 
-async fn ask<T: FromRedisValue>(redis: &RedisServer, command: &[&str]) -> T {
-    let mut cmd = redis::cmd(command[0]);
-    cmd.arg(&command[1..]);
-    cmd.query_async(&mut redis.async_connection().await)
-        .await
-        .unwrap()
-}
-
-/// Returns the key of this kind, if there is one.
-async fn key(redis: &RedisServer, kind: &str) -> Option<String> {
-    let pattern = format!("*:{kind}:*");
-    let keys: Vec<String> = ask(redis, &["KEYS", &pattern]).await;
+/// Returns the key of replaced owner ids, if there is one.
+async fn replaced(server: &Server) -> Option<String> {
+    let keys: Vec<String> = server.ask(&["KEYS", "*:replaced:*"]).await;
     assert!(keys.len() < 2, "{keys:?}");
     keys.into_iter().next()
 }
 
-/// Returns the reply without the times left.
-fn but_times(mut reply: Reply) -> Reply {
-    if let Reply::ResumedWait { expires_in, .. } = &mut reply {
-        *expires_in = None;
-    }
-    reply
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn in_every_mode_a_resume_is_the_same_however_often_it_is_sent() {
-    let redis = RedisServer::start();
+    let server = Server::start().await;
     for (name, mode) in modes() {
-        let mut pair = Pair::new(&redis, name).await;
+        let mut pair = Pair::new(&server, name).await;
         for number in 0..5 {
             pair.run("here", acquire(number, mode)).await;
         }
@@ -49,47 +36,39 @@ async fn in_every_mode_a_resume_is_the_same_however_often_it_is_sent() {
             let first = pair.run("there", resume(&[8, number], next)).await;
             for _ in 0..2 {
                 let again = pair.run("there", resume(&[8, number], next)).await;
-                assert_eq!(but_times(again), but_times(first.clone()));
+                assert_eq!(again, first);
             }
             // Another coordinator's, or session's, with the same next one.
             let other = pair.run("here", resume(&[8, number], next)).await;
             assert_eq!(other, Reply::Lost(Loss::Resumed));
+            let (owner, permits) = (owner(number), 1);
             for op in [
                 release(number),
-                Op::Renew {
-                    token: None,
-                    owner: owner(number),
-                    ttl: Duration::from_secs(60),
-                },
-                Op::Downgrade {
-                    owner: owner(number),
-                },
-                Op::Reduce {
-                    owner: owner(number),
-                    permits: 1,
-                },
+                renew(number, Duration::from_secs(60)),
+                Op::Downgrade { owner },
+                Op::Reduce { owner, permits },
             ] {
                 pair.run("here", op).await;
             }
-            let Op::Acquire(mut asked) = acquire(number, mode) else {
-                panic!("it is an acquire")
+            let again = Acquire {
+                again: true,
+                ..acquiring(number, mode)
             };
-            asked.again = true;
-            let again = pair.run("here", Op::Acquire(asked)).await;
+            let again = pair.run("here", Op::Acquire(again)).await;
             assert_eq!(again, Reply::Lost(Loss::Resumed));
-            pair.run("here", Op::View { waiters: 10 }).await;
+            pair.view(10).await;
         }
         for number in [10, 14, 15, 1, 2, 3] {
             pair.run("there", release(number)).await;
         }
-        pair.run("here", Op::View { waiters: 10 }).await;
+        pair.view(10).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_resumes_a_hand_off_knows_of_it() {
-    let redis = RedisServer::start();
-    let mut pair = Pair::new(&redis, "handed").await;
+    let server = Server::start().await;
+    let mut pair = Pair::new(&server, "handed").await;
     pair.run("here", acquire(0, Mode::Exclusive)).await;
     for number in 1..=4 {
         pair.run("here", acquire(number, Mode::Shared)).await;
@@ -113,44 +92,40 @@ async fn a_client_that_resumes_a_hand_off_knows_of_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn replaced_owner_ids_are_kept_for_as_long_as_tokens() {
-    let redis = RedisServer::start();
-    let mut pair = Pair::new(&redis, "kept").await;
+    let server = Server::start().await;
+    let mut pair = Pair::new(&server, "kept").await;
     pair.run("here", acquire(0, Mode::Exclusive)).await;
-    assert_eq!(key(&redis, "replaced").await, None);
+    assert_eq!(replaced(&server).await, None);
     pair.run("there", resume(&[1, 0, 2], 3)).await;
-    let key = key(&redis, "replaced").await.unwrap();
+    let key = replaced(&server).await.unwrap();
     // Not those that nobody ever held it under.
-    let kept: Vec<Vec<u8>> = ask(&redis, &["ZRANGE", &key, "0", "-1"]).await;
+    let kept: Vec<Vec<u8>> = server.ask(&["ZRANGE", &key, "0", "-1"]).await;
     assert_eq!(kept, [owner(0).as_bytes()]);
-    // As long as `Pair` says.
-    let left: u64 = ask(&redis, &["PTTL", &key]).await;
-    assert!((50_000..=60_001).contains(&left), "{left}");
+    // As long as the coordinator says.
+    let left: u64 = server.ask(&["PTTL", &key]).await;
+    assert!((60_000..=60_001).contains(&left), "{left}");
     // What is refused leaves nothing.
     let refused = pair.run("there", resume(&[7, 8], 9)).await;
     assert_eq!(refused, Reply::Lost(Loss::Taken));
-    let number: usize = ask(&redis, &["ZCARD", &key]).await;
+    let number: usize = server.ask(&["ZCARD", &key]).await;
     assert_eq!(number, 1);
-    let lock: Vec<u8> = ask(&redis, &["GET", "lock:kept"]).await;
+    let lock: Vec<u8> = server.ask(&["GET", "lock:kept"]).await;
     assert_eq!(lock, owner(3).as_bytes());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn however_often_a_lock_is_resumed_a_bounded_number_of_owner_ids_is_kept() {
     const KEPT: u16 = 128;
-    let redis = RedisServer::start();
-    let mut pair = Pair::new(&redis, "chain").await;
+    let server = Server::start().await;
+    let mut pair = Pair::new(&server, "chain").await;
     pair.run("here", acquire(0, Mode::Exclusive)).await;
     for number in 0..2 * KEPT {
         pair.run("there", resume(&[number], number + 1)).await;
     }
-    let key = key(&redis, "replaced").await.unwrap();
-    let number: u16 = ask(&redis, &["ZCARD", &key]).await;
+    let key = replaced(&server).await.unwrap();
+    let number: u16 = server.ask(&["ZCARD", &key]).await;
     assert_eq!(number, KEPT);
-    let renew = |number| Op::Renew {
-        token: None,
-        owner: owner(number),
-        ttl: Duration::from_secs(500),
-    };
+    let renew = |number| renew(number, Duration::from_secs(500));
     // Whoever comes late learns less, and can do no more than others whose hold is gone.
     for (number, loss) in [
         (2 * KEPT - 1, Loss::Resumed),
@@ -170,17 +145,18 @@ async fn however_often_a_lock_is_resumed_a_bounded_number_of_owner_ids_is_kept()
 
 #[tokio::test(flavor = "multi_thread")]
 async fn deleted_and_taken_locks_are_not_resumed() {
-    let redis = RedisServer::start();
-    let mut pair = Pair::new(&redis, "gone").await;
+    let server = Server::start().await;
+    let mut pair = Pair::new(&server, "gone").await;
     pair.run("here", acquire(0, Mode::Exclusive)).await;
-    let _: u64 = ask(&redis, &["DEL", "lock:gone"]).await;
-    let mut without_rules = async |op| pair.execute_in_redis("there", op).await;
-    let gone = without_rules(resume(&[0], 1)).await;
+    let _: u64 = server.ask(&["DEL", "lock:gone"]).await;
+    let gone = pair.execute_in_redis("there", resume(&[0], 1)).await;
     assert_eq!(gone, Reply::Lost(Loss::Deleted));
-    let _: String = ask(&redis, &["SET", "lock:gone", "a stranger's", "PX", "60000"]).await;
-    let taken = without_rules(resume(&[0], 1)).await;
+    let _: String = server
+        .ask(&["SET", "lock:gone", "a stranger's", "PX", "60000"])
+        .await;
+    let taken = pair.execute_in_redis("there", resume(&[0], 1)).await;
     assert_eq!(taken, Reply::Lost(Loss::Taken));
-    let lock: String = ask(&redis, &["GET", "lock:gone"]).await;
+    let lock: String = server.ask(&["GET", "lock:gone"]).await;
     assert_eq!(lock, "a stranger's");
-    assert_eq!(key(&redis, "replaced").await, None);
+    assert_eq!(replaced(&server).await, None);
 }

@@ -4,8 +4,8 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use leasehold_core::{
-    command::{Acquire, Caller, Command, End, Executed, Op, Reply},
-    id::{CoordinatorId, FencingToken, OwnerId},
+    command::{Acquire, Command, End, Executed, Op, Reply},
+    id::OwnerId,
     lock::LockState,
     mode::Mode,
     name::{ClientName, KEPT_CLIENT_NAME, LockName, Value},
@@ -15,12 +15,11 @@ use leasehold_store::redis::{
     encode::{LockScript, encode},
     keys::Keys,
 };
-use leasehold_tests::RedisServer;
 use rand::{Rng, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 
-use crate::differential::{
-    compare::{Comparison, compare},
-    pair::{acquire, owner},
+use crate::{
+    common::{acquiring, caller, owner},
+    differential::{compare::compare, server::Server},
 };
 
 const NAMES: usize = 24;
@@ -40,7 +39,11 @@ struct Lock {
 
 impl Lock {
     /// Carries a command out, and compares the answer.
-    fn apply(&mut self, Command { caller, op, .. }: &Command, got: &Executed) -> Comparison {
+    fn apply(
+        &mut self,
+        Command { caller, op, .. }: &Command,
+        got: &Executed,
+    ) -> Result<(), String> {
         let expected = self.rules.apply(caller, op, got.at);
         match (op, &got.reply) {
             (Op::Acquire(acquire), Reply::Granted { .. }) => self.holder = Some(acquire.owner),
@@ -57,26 +60,14 @@ impl Lock {
     }
 }
 
-fn caller() -> Caller {
-    Caller {
-        coordinator: CoordinatorId::new("here"),
-        floor: FencingToken::new(0),
-        token_memory: Duration::from_secs(60),
-        not_after: None,
-    }
-}
-
 fn acquire_with(random: &mut StdRng, number: u16) -> Op {
-    let Op::Acquire(asked) = acquire(number, Mode::Exclusive) else {
-        unreachable!("it is an acquire")
-    };
     let length = random.random_range(0..2 * KEPT_CLIENT_NAME);
     let value = if random.random_bool(0.5) { VALUE } else { b"" };
     Op::Acquire(Acquire {
         client_name: ClientName::parse(&"n".repeat(length)).unwrap(),
         value: Value::parse(value).unwrap(),
         wait: random.random_bool(0.3),
-        ..asked
+        ..acquiring(number, Mode::Exclusive)
     })
 }
 
@@ -106,10 +97,10 @@ fn some(random: &mut StdRng, holder: Option<OwnerId>, next: &mut u16) -> Op {
     }
 }
 
-#[test]
-fn the_commands_of_a_call_are_carried_out_as_if_each_came_alone() {
-    let redis = RedisServer::start();
-    let mut connection = redis.connection();
+#[tokio::test]
+async fn the_commands_of_a_call_are_carried_out_as_if_each_came_alone() {
+    let server = Server::start().await;
+    let mut connection = server.redis.connection();
     let (script, keys) = (LockScript::of_database(0), Keys::new("lock:"));
     let _: String = redis::cmd("SCRIPT")
         .arg("LOAD")
@@ -135,7 +126,7 @@ fn the_commands_of_a_call_are_carried_out_as_if_each_came_alone() {
                 let holder = locks.get(name).and_then(|lock| lock.holder);
                 Command {
                     name: name.clone(),
-                    caller: caller(),
+                    caller: caller("here"),
                     op: some(&mut random, holder, &mut next),
                 }
             })
@@ -150,7 +141,7 @@ fn the_commands_of_a_call_are_carried_out_as_if_each_came_alone() {
         for (command, got) in commands.iter().zip(replies) {
             let name = names.iter().find(|name| **name == command.name).unwrap();
             let lock = locks.entry(name).or_default();
-            if let Comparison::Different(what) = lock.apply(command, &got.unwrap()) {
+            if let Err(what) = lock.apply(command, &got.unwrap()) {
                 panic!("call {nonce}, {:?} of {name}: {what}", command.op);
             }
         }

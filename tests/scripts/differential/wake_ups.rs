@@ -3,46 +3,39 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use leasehold_core::{
-    command::{Acquire, Caller, Command, Executed, One, Op, ReleaseRequest, Reply},
+    command::{Acquire, Executed, One, Op, ReleaseRequest, Reply},
     id::{CoordinatorId, FencingToken, OwnerId, ReleaseRequestId},
     lock::LockState,
     mode::{Mode, Permits},
     name::{LockName, MAX_REASON, ReleaseReason},
 };
-use leasehold_store::{Store, WakeUp};
+use leasehold_store::{Options, Store, WakeUp};
 use leasehold_tests::{RedisServer, wait};
 use tokio::sync::mpsc;
 
-use crate::differential::{
-    connect_and_listen,
-    pair::{acquire, owner, release, resume},
+use crate::common::{
+    PATIENCE, acquire, acquiring, caller, command, connect, options, owner, release, resume,
 };
-
-fn caller(coordinator: &str) -> Caller {
-    Caller {
-        coordinator: CoordinatorId::new(coordinator),
-        floor: FencingToken::new(0),
-        token_memory: Duration::from_secs(60),
-        not_after: None,
-    }
-}
 
 /// Carries an operation out for a coordinator, through whichever store.
 async fn run(store: &Store, coordinator: &str, op: Op) -> Executed {
-    let command = Command {
-        name: LockName::parse("told").unwrap(),
-        caller: caller(coordinator),
-        op,
-    };
-    store.execute(command).await.unwrap().executed
+    let executed = store.execute(command("told", coordinator, op));
+    executed.await.unwrap().executed
+}
+
+fn told() -> LockName {
+    LockName::parse("told").unwrap()
 }
 
 /// Returns a store that receives the messages for its coordinator, which is called `watching`.
 async fn listen(redis: &RedisServer) -> (Store, mpsc::Receiver<WakeUp>) {
-    let (store, wake_ups) = connect_and_listen(redis).await;
+    let (store, wake_ups) = connect(Options {
+        coordinator: CoordinatorId::new("watching"),
+        ..options(&redis.url())
+    })
+    .await;
     let connection = redis.async_connection().await;
-    let limit = Duration::from_secs(10);
-    wait::until("the subscription", limit, || async {
+    wait::until("the subscription", PATIENCE, || async {
         let mut listeners = redis::cmd("PUBSUB");
         listeners.arg("NUMSUB").arg("lh:wake:watching");
         let (_, number): (String, u64) = listeners
@@ -56,7 +49,7 @@ async fn listen(redis: &RedisServer) -> (Store, mpsc::Receiver<WakeUp>) {
 }
 
 async fn next(wake_ups: &mut mpsc::Receiver<WakeUp>) -> WakeUp {
-    let next = tokio::time::timeout(Duration::from_secs(10), wake_ups.recv());
+    let next = tokio::time::timeout(PATIENCE, wake_ups.recv());
     next.await.unwrap().unwrap()
 }
 
@@ -77,15 +70,14 @@ async fn each_of_several_is_told_by_a_message_of_its_own() {
         .collect();
     assert_eq!(tokens.len(), 4);
     for number in 1..=3 {
-        let told = next(&mut wake_ups).await;
         let granted = WakeUp::Granted {
-            name: LockName::parse("told").unwrap(),
+            name: told(),
             owner: owner(number),
             token: tokens[&owner(number)],
             permits: None,
             of_session: true,
         };
-        assert_eq!(told, granted);
+        assert_eq!(next(&mut wake_ups).await, granted);
     }
 
     run(&store, "here", Op::ForceRelease).await;
@@ -104,16 +96,13 @@ async fn each_of_several_is_told_by_a_message_of_its_own() {
 async fn a_coordinator_is_told_which_of_its_holds_or_waits_an_operator_ended() {
     let redis = RedisServer::start();
     let (store, mut wake_ups) = listen(&redis).await;
-    let name = LockName::parse("told").unwrap();
     let mut tokens = Vec::new();
     for number in 1..=2 {
-        let Reply::Granted { token, .. } = run(&store, "watching", acquire(number, Mode::Shared))
-            .await
-            .reply
-        else {
-            panic!("it was free")
-        };
-        tokens.push(token);
+        let granted = run(&store, "watching", acquire(number, Mode::Shared)).await;
+        match granted.reply {
+            Reply::Granted { token, .. } => tokens.push(token),
+            other => panic!("{other:?}"),
+        }
     }
     for number in 3..=4 {
         run(&store, "watching", acquire(number, Mode::Exclusive)).await;
@@ -121,7 +110,7 @@ async fn a_coordinator_is_told_which_of_its_holds_or_waits_an_operator_ended() {
     let one = Op::ForceReleaseOne(One::Holder(tokens[0]));
     run(&store, "here", one).await;
     let forced = WakeUp::Forced {
-        name: name.clone(),
+        name: told(),
         owner: owner(1),
     };
     assert_eq!(next(&mut wake_ups).await, forced);
@@ -135,7 +124,10 @@ async fn a_coordinator_is_told_which_of_its_holds_or_waits_an_operator_ended() {
     let owner = owner(4);
     assert_eq!(
         next(&mut wake_ups).await,
-        WakeUp::ForcedWaiter { name, owner }
+        WakeUp::ForcedWaiter {
+            name: told(),
+            owner
+        }
     );
 }
 
@@ -168,14 +160,11 @@ async fn a_coordinator_is_told_which_of_its_holds_an_operator_asks_for() {
         }
     }
     // One without a stream.
-    let unary = match acquire(4, Mode::Shared) {
-        Op::Acquire(acquire) => Op::Acquire(Acquire {
-            session: None,
-            ..acquire
-        }),
-        other => other,
+    let unary = Acquire {
+        session: None,
+        ..acquiring(4, Mode::Shared)
     };
-    both("watching", unary).await;
+    both("watching", Op::Acquire(unary)).await;
     let mut number = 0;
     for only in [None, Some(tokens[1]), Some(FencingToken::new(i64::MAX))] {
         number += 1;
@@ -186,7 +175,7 @@ async fn a_coordinator_is_told_which_of_its_holds_an_operator_asks_for() {
         };
         let there = holders.iter();
         let there = there.filter(|holder| holder.coordinator.as_str() == "watching");
-        let mut told = Vec::new();
+        let mut owners = Vec::new();
         for _ in there.clone() {
             match next(&mut wake_ups).await {
                 WakeUp::ReleaseRequested {
@@ -194,14 +183,14 @@ async fn a_coordinator_is_told_which_of_its_holds_an_operator_asks_for() {
                     owner,
                     request,
                 } => {
-                    assert_eq!((name.as_str(), request), ("told", Arc::clone(&asked)));
-                    told.push(owner);
+                    assert_eq!((name, request), (told(), Arc::clone(&asked)));
+                    owners.push(owner);
                 }
                 other => panic!("{other:?}"),
             }
         }
-        told.sort_unstable();
-        assert_eq!(told, there.map(|holder| holder.owner).collect::<Vec<_>>());
+        owners.sort_unstable();
+        assert_eq!(owners, there.map(|holder| holder.owner).collect::<Vec<_>>());
         let expected = [3, 1, 0][usize::try_from(number - 1).unwrap()];
         assert_eq!(holders.len(), expected);
     }
@@ -217,21 +206,20 @@ async fn a_coordinator_is_told_which_of_its_holds_an_operator_asks_for() {
         request: Arc::clone(&request),
     };
     both("here", op).await;
-    let told = WakeUp::ReleaseRequested {
-        name: LockName::parse("told").unwrap(),
+    let asked = WakeUp::ReleaseRequested {
+        name: told(),
         owner: owner(5),
         request,
     };
-    assert_eq!(next(&mut wake_ups).await, told);
+    assert_eq!(next(&mut wake_ups).await, asked);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_coordinator_is_told_of_what_another_one_resumed() {
     let redis = RedisServer::start();
     let (store, mut wake_ups) = listen(&redis).await;
-    let name = LockName::parse("told").unwrap();
     let resumed = |number| WakeUp::Resumed {
-        name: name.clone(),
+        name: told(),
         owner: owner(number),
     };
     // A hold that is alone, and one that waits behind it.
@@ -268,19 +256,13 @@ async fn a_coordinator_is_told_the_number_of_permits_that_was_left_to_the_store(
     let left = Mode::Semaphore(permits.or_at_least(1));
     for unary in [false, true] {
         let number = 1 + u16::from(unary);
-        let Op::Acquire(asked) = acquire(number, left) else {
-            panic!("it is an acquire")
-        };
+        let asked = acquiring(number, left);
         let session = asked.session.filter(|_| !unary);
-        run(
-            &store,
-            "watching",
-            Op::Acquire(Acquire { session, ..asked }),
-        )
-        .await;
+        let asked = Acquire { session, ..asked };
+        run(&store, "watching", Op::Acquire(asked)).await;
         let handed = run(&store, "here", release(number - 1)).await.handed;
         let granted = WakeUp::Granted {
-            name: LockName::parse("told").unwrap(),
+            name: told(),
             owner: owner(number),
             token: handed[0].token,
             permits: Some(1_000_000),
