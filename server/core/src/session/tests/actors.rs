@@ -32,16 +32,12 @@ fn an_actor_holds_a_lock_once_more_only_if_it_says_so() {
     assert_eq!(scene.granted(4), owners);
     assert_eq!(scene.ops(), ["set count"]);
     scene.answer();
-    let release = Request::Release {
-        name: name("a"),
-        owner: owners[0],
-    };
-    scene.ask(5, release.clone());
+    scene.release(5, "a", owners[0]);
     let [(5, Response::Released { hold_count: 1, .. })] = scene.said()[..] else {
         panic!("not counted down");
     };
     scene.answer();
-    scene.ask(6, release);
+    scene.release(6, "a", owners[0]);
     assert_eq!(scene.ops(), ["release"]);
     scene.answer();
     let released = Response::Released {

@@ -7,7 +7,7 @@ use crate::{
     command::ReleaseRequest,
     id::{OwnerId, ReleaseRequestId},
     name::ReleaseReason,
-    session::{Input, Interest, Phase, Request, RequestId, Response, StreamEnd},
+    session::{Input, Interest, Phase, RequestId, Response, StreamEnd},
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -127,13 +127,7 @@ fn a_hold_that_was_asked_for_is_released_as_any_other() {
     let (mut scene, held) = Scene::holding("a");
     ask(&mut scene, held, 1);
     scene.said();
-    scene.ask(
-        3,
-        Request::Release {
-            name: name("a"),
-            owner: held,
-        },
-    );
+    scene.release(3, "a", held);
     scene.answer_all();
     let released = Response::Released {
         released: true,

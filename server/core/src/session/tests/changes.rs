@@ -4,7 +4,7 @@ use super::{
     acquires::{not_granted, refused},
     fixtures::*,
     renewals::{beat, full},
-    resumes::{hold, resuming},
+    resumes::resuming_a,
     scene::*,
     several::several,
 };
@@ -19,7 +19,7 @@ use crate::{
     },
 };
 
-fn set_value(text: &str, owner: OwnerId) -> Request {
+pub(super) fn set_value(text: &str, owner: OwnerId) -> Request {
     let (name, value) = (name(text), Value::default());
     Request::SetValue { name, owner, value }
 }
@@ -42,11 +42,6 @@ fn reduce(text: &str, owner: OwnerId, permits: u32) -> Request {
 fn permits(number: u32) -> AcquireRequest {
     let permits = Permits::new(number, 5).unwrap();
     in_mode(Mode::Semaphore(permits), again(&["a"]))
-}
-
-fn release(text: &str, owner: OwnerId) -> Request {
-    let name = name(text);
-    Request::Release { name, owner }
 }
 
 /// Answer to a release of a hold that is still held so many times.
@@ -157,13 +152,29 @@ fn only_permits_of_the_session_are_given_back() {
     assert!(scene.sent.is_empty());
 }
 
+/// A session with a hold of "a" and as many changes of its value in flight as there may be.
+fn without_room(asked: AcquireRequest) -> (Scene, OwnerId) {
+    let mut scene = Scene::open();
+    let owner = scene.hold(2, asked)[0];
+    for request in 0..MAX_IN_FLIGHT as u64 {
+        scene.ask(10 + request, set_value("a", owner));
+    }
+    assert_eq!(scene.sent.len(), MAX_IN_FLIGHT);
+    (scene, owner)
+}
+
+#[test]
+fn a_release_that_finds_no_room_is_not_lost() {
+    let (mut scene, owner) = without_room(acquire("a"));
+    scene.release(3, "a", owner);
+    let too_many = Refused::TooManyRequests(Effect::ReleasedInBackground);
+    assert_eq!(refused(&mut scene, 3), too_many);
+    assert_eq!(scene.released(), [(owner, End::Clean)]);
+}
+
 #[test]
 fn permits_find_no_room_to_be_given_back() {
-    let mut scene = Scene::open();
-    let owner = scene.hold(2, permits(4))[0];
-    for request in 0..MAX_IN_FLIGHT as u64 {
-        scene.ask(10 + request, reduce("a", owner, 4));
-    }
+    let (mut scene, owner) = without_room(permits(4));
     scene.ask(3, reduce("a", owner, 1));
     let too_many = Refused::TooManyRequests(Effect::NotReduced);
     assert_eq!(refused(&mut scene, 3), too_many);
@@ -174,11 +185,9 @@ fn permits_find_no_room_to_be_given_back() {
 #[test]
 fn a_hold_is_changed_and_released_under_its_own_name_only() {
     let (mut scene, owner) = Scene::holding("a");
-    for asked in [
-        release("b", owner),
-        set_value("b", owner),
-        downgrade("b", owner),
-    ] {
+    scene.release(3, "b", owner);
+    assert_eq!(refused(&mut scene, 3), Refused::NotItsName);
+    for asked in [set_value("b", owner), downgrade("b", owner)] {
         scene.ask(3, asked);
         assert_eq!(refused(&mut scene, 3), Refused::NotItsName);
     }
@@ -195,16 +204,14 @@ fn a_hold_is_changed_and_released_under_its_own_name_only() {
 
 #[test]
 fn a_change_that_finds_no_room_does_nothing_and_room_comes_with_answers() {
-    let mut scene = Scene::open();
-    let owner = scene.hold(2, several(&["a"]))[0];
-    for request in 0..MAX_IN_FLIGHT as u64 {
-        scene.ask(10 + request, set_value("a", owner));
-    }
+    let (mut scene, owner) = without_room(several(&["a"]));
     let too_many = Refused::TooManyRequests;
+    scene.ask(3, set_value("a", owner));
+    assert_eq!(refused(&mut scene, 3), too_many(Effect::ValueNotChanged));
     scene.ask(3, downgrade("a", owner));
     assert_eq!(refused(&mut scene, 3), too_many(Effect::NotDowngraded));
     let unknown = OwnerId::from_bytes(OTHER);
-    scene.ask(4, release("a", unknown));
+    scene.release(4, "a", unknown);
     assert_eq!(refused(&mut scene, 4), too_many(Effect::NotReleased));
     // It is held once more all the same, as an exclusive hold; the store is told with the next renewal.
     scene.ask(5, Request::Acquire(again(&["a"])));
@@ -234,10 +241,10 @@ fn a_revoked_hold_is_given_back_as_often_as_it_was_held() {
     scene.hold(3, again(&["a"]));
     scene.revise(|_, _| false);
     scene.said();
-    scene.ask(4, release("a", owner));
+    scene.release(4, "a", owner);
     assert_eq!(scene.said(), [(4, released(1))]);
     assert!(scene.sent.is_empty());
-    scene.ask(5, release("a", owner));
+    scene.release(5, "a", owner);
     scene.answer();
     assert_eq!(scene.said(), [(5, released(0))]);
     assert_eq!(scene.holders("a"), 0);
@@ -254,7 +261,7 @@ fn a_hold_that_only_an_acquire_counts_on_ends_with_it() {
         ..again(&["a", "b"])
     };
     scene.ask(3, Request::Acquire(asked));
-    scene.ask(4, release("a", held));
+    scene.release(4, "a", held);
     assert_eq!(scene.said(), [(4, released(1))]);
     assert_eq!((scene.session.holds(), scene.cleanups.len()), (1, 0));
     scene.notes.clear();
@@ -285,7 +292,7 @@ fn a_change_that_finds_its_hold_gone_has_the_session_find_out_why() {
 /// Has the client release a hold, and returns what the store is told of its end.
 fn end_of(mut scene: Scene, owner: OwnerId) -> End {
     scene.sent.clear();
-    scene.ask(9, release("a", owner));
+    scene.release(9, "a", owner);
     match scene.sent.pop_front().unwrap().op {
         Op::Release { end, .. } => end,
         other => panic!("{other:?}"),
@@ -329,11 +336,10 @@ fn a_release_is_plain_only_if_the_store_surely_has_neither_a_value_nor_a_long_cl
     assert_eq!(end_of(scene, ticket), End::Clean);
 
     // The stream that it was taken over from may have set one.
-    let mut scene = resuming(vec![hold("a", 7)]);
-    scene.other_takes_as(7, "a");
+    let mut scene = resuming_a();
     scene.answer();
     let owner = OwnerId::from_bytes([107; 16]);
     // It is held twice.
-    scene.ask(3, release("a", owner));
+    scene.release(3, "a", owner);
     assert_eq!(end_of(scene, owner), End::Clean);
 }

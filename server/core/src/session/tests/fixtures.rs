@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::super::{
-    AcquireRequest, Config, LockSpec, LockSpecs, Note, RegistryEvent, RequestId, Wait,
+    AcquireRequest, Config, LockSpec, LockSpecs, NotGranted, Note, RegistryEvent, RequestId,
+    Response, Wait,
 };
 use crate::{
     command::{Acquire, Op},
@@ -125,6 +126,24 @@ pub(super) fn fresh(owners: &mut u8) -> impl FnMut() -> OwnerId {
     || {
         *owners += 1;
         OwnerId::from_bytes([*owners; 16])
+    }
+}
+
+/// Returns an answer in short.
+pub(super) fn answer_in_short(response: &Response) -> &'static str {
+    match response {
+        Response::Opened(_) => "opened",
+        Response::Queued { .. } => "queued",
+        Response::Granted { .. } => "granted",
+        Response::NotGranted { why, .. } => match why {
+            NotGranted::Busy => "busy",
+            NotGranted::TimedOut => "timed out",
+            NotGranted::Cancelled => "cancelled",
+        },
+        Response::Lost(_) => "lost",
+        Response::Heartbeat { .. } => "heartbeat",
+        Response::Closed => "closed",
+        _ => "other",
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::{
     fixtures::*,
     renewals::{acks, beat, full},
-    resumes::{hold, opened, resuming},
+    resumes::{opened, resuming_a},
     scene::*,
     several::several,
 };
@@ -72,8 +72,7 @@ fn a_renewal_counts_from_when_it_was_sent() {
 
 #[test]
 fn a_resumed_hold_counts_from_when_the_resume_was_sent() {
-    let mut scene = resuming(vec![hold("a", 7)]);
-    scene.other_takes_as(7, "a");
+    let mut scene = resuming_a();
     let (id, stamped) = scene.execute_next();
     scene.pass(SECOND);
     scene.reply(id, stamped);

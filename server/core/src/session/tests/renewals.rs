@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{fixtures::*, scene::*};
+use super::{changes::set_value, fixtures::*, scene::*};
 use crate::{
     command::{End, Loss, Reply},
     id::OwnerId,
@@ -281,13 +281,7 @@ fn a_revoked_hold_stays_until_its_promise_has_passed() {
     assert_eq!(lost(&mut scene)[0].why, LostWhy::Revoked);
     assert!(scene.cleanups.is_empty());
     // It may be given back, but not changed.
-    let value = crate::name::Value::default();
-    let change = Request::SetValue {
-        name: name("a"),
-        owner,
-        value,
-    };
-    scene.ask(3, change);
+    scene.ask(3, set_value("a", owner));
     let refused = Refused::PermissionDenied(name("a"));
     assert_eq!(scene.said(), [(3, Response::Refused(refused))]);
     // Heartbeats go on, and do not renew it.
@@ -302,20 +296,6 @@ fn a_revoked_hold_stays_until_its_promise_has_passed() {
 }
 
 #[test]
-fn a_revoked_hold_is_given_back_by_its_client() {
-    let (mut scene, owner) = Scene::holding("a");
-    scene.revise(|_, _| false);
-    scene.said();
-    scene.release(3, "a", owner);
-    scene.answer();
-    assert!(matches!(
-        scene.said()[..],
-        [(3, Response::Released { released: true, .. })]
-    ));
-    assert!(scene.registered.is_empty());
-}
-
-#[test]
 fn a_revoked_hold_that_is_gone_in_the_store_is_forgotten() {
     let (mut scene, owner) = Scene::holding("a");
     scene.revise(|_, _| false);
@@ -324,25 +304,6 @@ fn a_revoked_hold_that_is_gone_in_the_store_is_forgotten() {
     assert!(scene.registered.is_empty() && scene.said().is_empty());
     scene.end_stream(StreamEnd::Cut);
     assert!(scene.cleanups.is_empty());
-}
-
-#[test]
-fn changes_of_holds_are_bounded() {
-    let (mut scene, owner) = Scene::holding("a");
-    let value = crate::name::Value::default();
-    for request in 0..=1024 {
-        let (name, value) = (name("a"), value.clone());
-        scene.ask(10 + request, Request::SetValue { name, owner, value });
-    }
-    assert_eq!(scene.sent.len(), 1024);
-    let refused = Refused::TooManyRequests(crate::session::Effect::ValueNotChanged);
-    assert_eq!(scene.said(), [(1034, Response::Refused(refused))]);
-    // A release is not lost for that.
-    scene.release(2000, "a", owner);
-    let effect = crate::session::Effect::ReleasedInBackground;
-    let refused = Refused::TooManyRequests(effect);
-    assert_eq!(scene.said(), [(2000, Response::Refused(refused))]);
-    assert_eq!(scene.cleanups[0].end, End::Clean);
 }
 
 #[test]

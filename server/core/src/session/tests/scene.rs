@@ -470,6 +470,13 @@ impl Scene {
         }
     }
 
+    /// Returns the answers since the last call, in short.
+    pub(super) fn said_in_short(&mut self) -> Vec<(RequestId, &'static str)> {
+        let said = self.said().into_iter();
+        said.map(|(request, response)| (request, answer_in_short(&response)))
+            .collect()
+    }
+
     /// Returns the answers since the last call.
     pub(super) fn said(&mut self) -> Vec<(RequestId, Response)> {
         std::mem::take(&mut self.said)

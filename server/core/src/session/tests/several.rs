@@ -25,20 +25,6 @@ pub(super) fn several(names: &[&str]) -> AcquireRequest {
     }
 }
 
-#[test]
-fn names_are_taken_in_their_order_and_granted_in_the_clients() {
-    let mut scene = Scene::open();
-    scene.ask(2, Request::Acquire(several(&["c", "a", "b"])));
-    for text in ["a", "b", "c"] {
-        assert_eq!(scene.asked(), [("acquire", text)]);
-        scene.answer();
-    }
-    let locks = scene.locks_granted(2);
-    let granted: Vec<_> = locks.iter().map(|lock| lock.name.clone()).collect();
-    assert_eq!(granted, ["c", "a", "b"].map(name));
-    assert_eq!(scene.session.holds(), 3);
-}
-
 /// Asks for two locks, the second of which somebody else holds, and is about to give back the first.
 fn giving_back_a() -> Scene {
     let mut scene = Scene::open();
@@ -283,12 +269,8 @@ fn several_that_are_being_given_up_are_not_kept() {
     scene.end_stream(StreamEnd::ByPeer);
     assert_eq!(scene.session.phase(), Phase::Detached);
     assert_eq!(scene.session.acquires(), 0);
-    let released: Vec<_> = scene
-        .cleanups
-        .iter()
-        .map(|it| (it.name.clone(), it.end))
-        .collect();
-    assert_eq!(released, ["b", "a"].map(|text| (name(text), End::Clean)));
+    let released = scene.cleanups.iter().map(|it| (it.name.as_str(), it.end));
+    assert!(released.eq([("b", End::Clean), ("a", End::Clean)]));
     // The place was left before, and its answer is late.
     scene.answer();
     assert_eq!((scene.said(), scene.cleanups.len()), (Vec::new(), 2));
