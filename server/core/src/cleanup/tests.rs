@@ -56,6 +56,14 @@ fn unavailable() -> Result<Stamped, StoreError> {
     Err(StoreError::Unavailable { reason })
 }
 
+/// Cleanups with one that is pending, and the command that its release sends.
+fn releasing(pending: PendingCleanup) -> (Cleanups, CommandId) {
+    let mut cleanups = Cleanups::default();
+    cleanups.add(pending);
+    let id = sent(&mut cleanups, 1);
+    (cleanups, id)
+}
+
 /// Takes the next output, which sends a release, and returns its command.
 fn sent(cleanups: &mut Cleanups, number: u8) -> CommandId {
     match cleanups.poll_output() {
@@ -70,9 +78,7 @@ fn sent(cleanups: &mut Cleanups, number: u8) -> CommandId {
 
 #[test]
 fn a_release_that_found_something_is_over() {
-    let mut cleanups = Cleanups::default();
-    cleanups.add(cleanup(1));
-    let id = sent(&mut cleanups, 1);
+    let (mut cleanups, id) = releasing(cleanup(1));
     assert_eq!((cleanups.poll_output(), cleanups.len()), (None, 1));
     cleanups.on_answer(id, released(true, at(0)), at(0));
     assert_eq!(cleanups.poll_output(), Some(forgotten(Some(RELEASED_AT))));
@@ -155,9 +161,7 @@ fn what_is_no_lock_is_over_and_a_failure_that_stays_is_told() {
 
 #[test]
 fn a_name_that_a_release_closes_is_looked_at_when_it_opens() {
-    let mut cleanups = Cleanups::default();
-    cleanups.add(cleanup(1));
-    let id = sent(&mut cleanups, 1);
+    let (mut cleanups, id) = releasing(cleanup(1));
     let mut stamped = released(true, at(0)).unwrap();
     stamped.executed.reply = Reply::Released {
         held: true,
@@ -171,9 +175,7 @@ fn a_name_that_a_release_closes_is_looked_at_when_it_opens() {
 
 #[test]
 fn a_name_whose_release_may_have_handed_it_on_is_looked_at_at_once() {
-    let mut cleanups = Cleanups::default();
-    cleanups.add(cleanup(1));
-    let id = sent(&mut cleanups, 1);
+    let (mut cleanups, id) = releasing(cleanup(1));
     let reason = "lost".to_owned();
     cleanups.on_answer(id, Err(StoreError::Indeterminate { reason }), at(0));
     let recheck = Output::Recheck(name(), Duration::ZERO);
@@ -197,12 +199,10 @@ fn the_death_of_a_client_with_very_many_locks_leaves_room_for_others() {
 
 #[test]
 fn an_answer_of_another_operation_has_found_nothing_and_an_answer_counts_once() {
-    let mut cleanups = Cleanups::default();
-    cleanups.add(PendingCleanup {
+    let (mut cleanups, id) = releasing(PendingCleanup {
         may_arrive_until: Some(at(3)),
         ..cleanup(1)
     });
-    let id = sent(&mut cleanups, 1);
     let mut garbled = released(true, at(0)).unwrap();
     garbled.executed.reply = Reply::Renewed;
     for answer in [garbled, released(true, at(0)).unwrap()] {

@@ -123,6 +123,21 @@ impl Scene {
         }
     }
 
+    /// A call that waits like this, and is known to.
+    fn waiting(wait: Wait) -> Self {
+        let mut scene = Self::new(wait, true);
+        scene.answer();
+        scene
+    }
+
+    /// A call that leaves the queue because its time is over.
+    fn leaving() -> Self {
+        let mut scene = Self::waiting(Wait::For(WAIT));
+        scene.now = scene.now.after(WAIT);
+        scene.with(Call::handle_timeout);
+        scene
+    }
+
     /// Has the store carry the command out that is under way, and answer it.
     fn answer(&mut self) {
         let (id, op) = self.sent.pop().unwrap();
@@ -201,8 +216,7 @@ fn one_that_does_not_wait_is_told_who_holds_the_lock() {
 
 #[test]
 fn one_that_waits_is_granted_what_is_handed_to_it() {
-    let mut scene = Scene::new(Wait::Forever, true);
-    scene.answer();
+    let mut scene = Scene::waiting(Wait::Forever);
     let queued = scene
         .done
         .iter()
@@ -254,22 +268,15 @@ fn one_that_is_given_up_is_released_in_the_background_wherever_it_is() {
     sent.with(Call::let_go);
     let arrives = sent.now.after(STORE_TIMEOUT * 3);
     assert_eq!(sent.cleaned_up(), Some(Some(arrives)));
-    let mut waits = Scene::new(Wait::Forever, true);
-    waits.answer();
+    let mut waits = Scene::waiting(Wait::Forever);
     waits.with(Call::let_go);
     assert_eq!(waits.cleaned_up(), Some(None));
     assert_eq!(waits.waits(), Some(WaitEnd::Cancelled));
-    let mut leaves = Scene::new(Wait::For(WAIT), true);
-    leaves.answer();
-    leaves.now = leaves.now.after(WAIT);
-    leaves.with(Call::handle_timeout);
+    let mut leaves = Scene::leaving();
     leaves.with(Call::let_go);
     assert_eq!(leaves.cleaned_up(), Some(None));
     // One that has left, and only looks, has nothing to release.
-    let mut looks = Scene::new(Wait::For(WAIT), true);
-    looks.answer();
-    looks.now = looks.now.after(WAIT);
-    looks.with(Call::handle_timeout);
+    let mut looks = Scene::leaving();
     looks.answer();
     assert_eq!(looks.registered().last(), Some(&Interest::Forgotten));
     let done = looks.done.len();
@@ -281,8 +288,7 @@ fn one_that_is_given_up_is_released_in_the_background_wherever_it_is() {
 
 #[test]
 fn one_whose_place_somebody_has_resumed_fails_and_releases_nothing() {
-    let mut scene = Scene::new(Wait::Forever, true);
-    scene.answer();
+    let mut scene = Scene::waiting(Wait::Forever);
     scene.event(RegistryEvent::Moved);
     let refused = CallOutcome::Refused(Refused::Repeated);
     assert_eq!(scene.call.take_outcome(), Some(refused));
@@ -318,20 +324,17 @@ fn nothing_follows_the_outcome() {
 #[test]
 fn one_that_fails_is_released_unless_it_was_never_sent() {
     let reason = || "?".to_owned();
+    let [unsent, lost, garbled] = [
+        StoreError::Unavailable { reason: reason() },
+        StoreError::Indeterminate { reason: reason() },
+        StoreError::Garbled { reason: reason() },
+    ]
+    .map(CommandFailure::Store);
     for (failure, is_released) in [
         (CommandFailure::TooManyWaiters, false),
-        (
-            CommandFailure::Store(StoreError::Unavailable { reason: reason() }),
-            false,
-        ),
-        (
-            CommandFailure::Store(StoreError::Indeterminate { reason: reason() }),
-            true,
-        ),
-        (
-            CommandFailure::Store(StoreError::Garbled { reason: reason() }),
-            true,
-        ),
+        (unsent, false),
+        (lost, true),
+        (garbled, true),
     ] {
         let mut scene = Scene::new(Wait::Forever, true);
         scene.fail(failure.clone());

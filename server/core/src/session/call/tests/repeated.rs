@@ -19,6 +19,23 @@ impl Attempts {
         Self { scene, drawn: 0 }
     }
 
+    /// A lock that the first attempt was granted, with its owner id and token.
+    fn granted_first(mode: Mode, wait: Wait) -> (Self, OwnerId, FencingToken) {
+        let mut attempts = Self::new(false);
+        attempts.begin(1, mode, wait, MARK);
+        attempts.answer_all();
+        let (first, token) = attempts.granted();
+        (attempts, first, token)
+    }
+
+    /// A lock that somebody else holds and the first attempt waits for.
+    fn first_waits() -> Self {
+        let mut attempts = Self::new(true);
+        attempts.begin(1, Mode::Exclusive, Wait::Forever, MARK);
+        attempts.answer_all();
+        attempts
+    }
+
     /// Begins an attempt, in place of the one that was under way, which is returned.
     fn begin(&mut self, number: u8, mode: Mode, wait: Wait, mark: Option<Actor>) -> Call {
         self.drawn = 10 * number;
@@ -72,10 +89,11 @@ impl Attempts {
         }
     }
 
-    fn release(&mut self, owner: OwnerId) -> Reply {
+    /// Releases a hold, and returns whether there was one.
+    fn release(&mut self, owner: OwnerId) -> bool {
         let end = End::Clean;
         let released = self.scene.apply(Op::Release { owner, end });
-        released.executed.reply
+        matches!(released.executed.reply, Reply::Released { held: true, .. })
     }
 
     /// Returns the owner id and token that the attempt was granted.
@@ -108,10 +126,7 @@ fn modes() -> [Mode; 3] {
 fn a_repeated_request_has_the_grant_of_the_first() {
     for mode in modes() {
         for wait in [Wait::No, Wait::Forever, Wait::For(WAIT)] {
-            let mut attempts = Attempts::new(false);
-            attempts.begin(1, mode, wait, MARK);
-            attempts.answer_all();
-            let (first, token) = attempts.granted();
+            let (mut attempts, first, token) = Attempts::granted_first(mode, wait);
             assert_eq!(first, owner(10));
             for number in 2..5 {
                 attempts.begin(number, mode, wait, MARK);
@@ -120,14 +135,8 @@ fn a_repeated_request_has_the_grant_of_the_first() {
                 assert_eq!(attempts.seen(), (1, Vec::new()), "{mode:?}, {wait:?}");
             }
             // Nothing that an earlier attempt still does concerns it.
-            assert!(matches!(
-                attempts.release(first),
-                Reply::Released { held: false, .. }
-            ));
-            assert!(matches!(
-                attempts.release(owner(41)),
-                Reply::Released { held: true, .. }
-            ));
+            assert!(!attempts.release(first));
+            assert!(attempts.release(owner(41)));
         }
     }
 }
@@ -136,21 +145,15 @@ fn a_repeated_request_has_the_grant_of_the_first() {
 fn another_request_takes_nothing_over() {
     for mode in modes() {
         for mark in [None, Some(Actor::new(78))] {
-            let mut attempts = Attempts::new(false);
-            attempts.begin(1, mode, Wait::No, MARK);
-            attempts.answer_all();
-            let first = attempts.granted();
+            let (mut attempts, first, _) = Attempts::granted_first(mode, Wait::No);
             attempts.begin(2, mode, Wait::No, mark);
             attempts.answer_all();
             let outcome = attempts.scene.call.take_outcome();
             let is_shared = mode != Mode::Exclusive;
-            assert_eq!(
-                matches!(outcome, Some(CallOutcome::Granted { .. })),
-                is_shared
-            );
+            let is_granted = matches!(outcome, Some(CallOutcome::Granted { .. }));
+            assert_eq!(is_granted, is_shared);
             assert_eq!(attempts.seen().0, 1 + u64::from(is_shared));
-            let released = attempts.release(first.0);
-            assert!(matches!(released, Reply::Released { held: true, .. }));
+            assert!(attempts.release(first));
         }
     }
 }
@@ -166,9 +169,7 @@ fn a_free_exclusive_lock_takes_no_second_command() {
 
 #[test]
 fn a_repeated_request_has_the_place_of_the_first() {
-    let mut attempts = Attempts::new(true);
-    attempts.begin(1, Mode::Exclusive, Wait::Forever, MARK);
-    attempts.answer_all();
+    let mut attempts = Attempts::first_waits();
     attempts.scene.apply(of_another(3, "next", true));
     let first = attempts.begin(2, Mode::Exclusive, Wait::Forever, MARK);
     attempts.answer();
@@ -198,9 +199,7 @@ fn a_repeated_request_has_the_place_of_the_first() {
 
 #[test]
 fn a_place_that_is_taken_over_is_left_at_the_callers_time() {
-    let mut attempts = Attempts::new(true);
-    attempts.begin(1, Mode::Exclusive, Wait::Forever, MARK);
-    attempts.answer_all();
+    let mut attempts = Attempts::first_waits();
     attempts.begin(2, Mode::Exclusive, Wait::For(WAIT), MARK);
     let due = attempts.scene.now.after(WAIT);
     attempts.answer_all();
@@ -208,14 +207,10 @@ fn a_place_that_is_taken_over_is_left_at_the_callers_time() {
     attempts.scene.now = due;
     attempts.with(Call::handle_timeout);
     attempts.answer_all();
-    let outcome = attempts.scene.call.take_outcome();
-    assert!(
-        matches!(
-            outcome,
-            Some(CallOutcome::NotGranted(NotGranted::TimedOut, _))
-        ),
-        "{outcome:?}"
-    );
+    match attempts.scene.call.take_outcome() {
+        Some(CallOutcome::NotGranted(why, _)) => assert_eq!(why, NotGranted::TimedOut),
+        other => panic!("{other:?}"),
+    }
     assert_eq!(attempts.seen(), (1, Vec::new()));
 }
 
@@ -237,9 +232,7 @@ fn what_happens_during_the_search_is_told_after_it() {
     assert_eq!(attempts.granted().0, owner(20));
 
     // The turn of the place comes while it is taken over.
-    let mut attempts = Attempts::new(true);
-    attempts.begin(1, Mode::Exclusive, Wait::Forever, MARK);
-    attempts.answer_all();
+    let mut attempts = Attempts::first_waits();
     attempts.begin(2, Mode::Exclusive, Wait::Forever, MARK);
     attempts.answer();
     attempts.answer();
@@ -263,10 +256,7 @@ fn what_happens_during_the_search_is_told_after_it() {
 #[test]
 fn one_that_is_given_up_leaves_what_it_takes_over() {
     for answers in 1..5 {
-        let mut attempts = Attempts::new(false);
-        attempts.begin(1, Mode::Shared, Wait::Forever, MARK);
-        attempts.answer_all();
-        let (first, _) = attempts.granted();
+        let (mut attempts, first, _) = Attempts::granted_first(Mode::Shared, Wait::Forever);
         attempts.begin(2, Mode::Shared, Wait::Forever, MARK);
         for _ in 0..answers {
             attempts.answer();
@@ -277,11 +267,8 @@ fn one_that_is_given_up_leaves_what_it_takes_over() {
         attempts.answer_all();
         assert_eq!(attempts.seen().0, 1, "after {answers}");
         let is_moved = answers > 1;
-        let held = matches!(
-            attempts.release(if is_moved { owner(21) } else { first }),
-            Reply::Released { held: true, .. }
-        );
-        assert!(held, "after {answers}");
+        let held = if is_moved { owner(21) } else { first };
+        assert!(attempts.release(held), "after {answers}");
     }
 }
 
@@ -293,10 +280,7 @@ fn what_the_store_does_not_say_fails_the_call() {
         })
     };
     for answers in 1..3 {
-        let mut attempts = Attempts::new(false);
-        attempts.begin(1, Mode::Exclusive, Wait::Forever, MARK);
-        attempts.answer_all();
-        attempts.granted();
+        let (mut attempts, ..) = Attempts::granted_first(Mode::Exclusive, Wait::Forever);
         attempts.begin(2, Mode::Exclusive, Wait::Forever, MARK);
         for _ in 0..answers {
             attempts.answer();
@@ -316,10 +300,7 @@ fn what_the_store_does_not_say_fails_the_call() {
 
 #[test]
 fn what_ends_before_it_is_taken_over_is_waited_for_no_more() {
-    let mut attempts = Attempts::new(false);
-    attempts.begin(1, Mode::Exclusive, Wait::Forever, MARK);
-    attempts.answer_all();
-    let (first, _) = attempts.granted();
+    let (mut attempts, first, _) = Attempts::granted_first(Mode::Exclusive, Wait::Forever);
     attempts.begin(2, Mode::Exclusive, Wait::Forever, MARK);
     attempts.answer();
     attempts.answer();
@@ -336,10 +317,7 @@ fn what_ends_before_it_is_taken_over_is_waited_for_no_more() {
 #[test]
 fn of_several_that_share_the_lock_the_oldest_is_kept() {
     for mode in &modes()[1..] {
-        let mut attempts = Attempts::new(false);
-        attempts.begin(1, *mode, Wait::Forever, MARK);
-        attempts.answer_all();
-        let (_, token) = attempts.granted();
+        let (mut attempts, _, token) = Attempts::granted_first(*mode, Wait::Forever);
         for number in 2..4 {
             attempts.scene.now = attempts.scene.now.after(Duration::from_millis(1));
             attempts.begin(number, *mode, Wait::Forever, MARK);
@@ -354,20 +332,14 @@ fn of_several_that_share_the_lock_the_oldest_is_kept() {
         let (owner, of) = attempts.granted();
         assert_eq!(of, token);
         assert_eq!(attempts.seen(), (1, Vec::new()), "{mode:?}");
-        assert!(matches!(
-            attempts.release(owner),
-            Reply::Released { held: true, .. }
-        ));
+        assert!(attempts.release(owner));
     }
 }
 
 /// Its client is found to be gone by then.
 #[test]
 fn nothing_is_taken_over_before_the_pause_is_over() {
-    let mut attempts = Attempts::new(false);
-    attempts.begin(1, Mode::Exclusive, Wait::No, MARK);
-    attempts.answer_all();
-    let (first, _) = attempts.granted();
+    let (mut attempts, first, _) = Attempts::granted_first(Mode::Exclusive, Wait::No);
     attempts.begin(2, Mode::Exclusive, Wait::No, MARK);
     for _ in 0..2 {
         let (id, op) = attempts.scene.sent.remove(0);
@@ -384,8 +356,5 @@ fn nothing_is_taken_over_before_the_pause_is_over() {
     attempts.scene.now = due;
     attempts.with(Call::handle_timeout);
     assert!(attempts.scene.sent.is_empty());
-    assert!(matches!(
-        attempts.release(first),
-        Reply::Released { held: true, .. }
-    ));
+    assert!(attempts.release(first));
 }
