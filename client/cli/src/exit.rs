@@ -180,53 +180,37 @@ mod tests {
 
     #[test]
     fn errors_have_the_documented_codes() {
-        let name = || "a".into();
+        use FailureKind::*;
+
+        let failure = |kind| Failure::new(kind, "", "");
         let refused = |kind| AcquireError::Refused {
-            name: name(),
-            source: Failure::new(kind, "", ""),
+            name: "a".into(),
+            source: failure(kind),
         };
+        let (name, holder) = ("a".into(), None);
+        let busy = AcquireError::Busy { name, holder };
+        let (name, source) = ("a".into(), failure(Aborted));
+        let deadlock = AcquireError::Deadlock { name, source };
+        let (name, source) = ("a".into(), failure(Aborted));
+        let forced = AcquireError::ForceReleased { name, source };
+        let mismatch = AcquireError::LimitMismatch {
+            name: "a".into(),
+            limit: 2,
+            source: failure(FailedPrecondition),
+        };
+        let (name, source) = ("a".into(), None);
+        let unavailable = AcquireError::Unavailable { name, source };
         for (error, expected) in [
-            (
-                AcquireError::Busy {
-                    name: name(),
-                    holder: None,
-                },
-                Exit::NOT_GRANTED,
-            ),
-            (
-                AcquireError::Deadlock {
-                    name: name(),
-                    source: Failure::new(FailureKind::Aborted, "DEADLOCK", ""),
-                },
-                Exit::NOT_GRANTED,
-            ),
-            (
-                AcquireError::ForceReleased {
-                    name: name(),
-                    source: Failure::new(FailureKind::Aborted, "FORCE_RELEASED", ""),
-                },
-                Exit::NOT_GRANTED,
-            ),
-            (
-                AcquireError::LimitMismatch {
-                    name: name(),
-                    limit: 2,
-                    source: Failure::new(FailureKind::FailedPrecondition, "LIMIT_MISMATCH", ""),
-                },
-                Exit::USAGE,
-            ),
-            (
-                AcquireError::Unavailable {
-                    name: name(),
-                    source: None,
-                },
-                Exit::UNAVAILABLE,
-            ),
-            (refused(FailureKind::InvalidArgument), Exit::USAGE),
-            (refused(FailureKind::Unavailable), Exit::UNAVAILABLE),
-            (refused(FailureKind::Internal), Exit::FAILURE),
-            (refused(FailureKind::PermissionDenied), Exit::NOT_ALLOWED),
-            (refused(FailureKind::ResourceExhausted), Exit::UNAVAILABLE),
+            (busy, Exit::NOT_GRANTED),
+            (deadlock, Exit::NOT_GRANTED),
+            (forced, Exit::NOT_GRANTED),
+            (mismatch, Exit::USAGE),
+            (unavailable, Exit::UNAVAILABLE),
+            (refused(InvalidArgument), Exit::USAGE),
+            (refused(Unavailable), Exit::UNAVAILABLE),
+            (refused(Internal), Exit::FAILURE),
+            (refused(PermissionDenied), Exit::NOT_ALLOWED),
+            (refused(ResourceExhausted), Exit::UNAVAILABLE),
         ] {
             assert_eq!(code(&error.clone().into()), expected, "{error}");
         }

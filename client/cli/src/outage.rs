@@ -132,28 +132,19 @@ mod tests {
     fn each_change_of_a_session_is_said_once() {
         let at = |name: &str| Stage::At(name.to_owned());
         let draining = |name: &str| Stage::Draining(name.to_owned());
+        let broke = Some("lost the connection to coordinator a");
+        let again = Some("connected again, to coordinator b");
+        let moved = Some("moved to coordinator b");
         for (before, next, words) in [
             (at("a"), at("a"), None),
             (at("a"), draining("a"), Some("a is shutting down")),
             (draining("a"), draining("a"), None),
-            (draining("a"), at("b"), Some("moved to coordinator b")),
-            (
-                draining("a"),
-                Stage::Lost,
-                Some("lost the connection to coordinator a"),
-            ),
-            (
-                at("a"),
-                Stage::Lost,
-                Some("lost the connection to coordinator a"),
-            ),
+            (draining("a"), at("b"), moved),
+            (draining("a"), Stage::Lost, broke),
+            (at("a"), Stage::Lost, broke),
             (Stage::Lost, Stage::Lost, None),
-            (
-                Stage::Lost,
-                at("b"),
-                Some("connected again, to coordinator b"),
-            ),
-            (at("a"), at("b"), Some("moved to coordinator b")),
+            (Stage::Lost, at("b"), again),
+            (at("a"), at("b"), moved),
         ] {
             let said = before.followed_by(&next);
             match words {

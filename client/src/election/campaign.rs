@@ -275,35 +275,22 @@ mod tests {
     fn only_failures_without_an_answer_may_pass() {
         let refused =
             |status: Status| AcquireError::refused("a".into(), Failure::from_status(status));
-        let name = || "a".into();
+        let (name, source, holder) = ("a".into(), None, None);
+        let unavailable = AcquireError::Unavailable { name, source };
+        let name = "a".into();
+        let busy = AcquireError::Busy { name, holder };
+        let (name, wait, holder) = ("a".into(), Duration::from_secs(1), None);
+        let timed_out = AcquireError::TimedOut { name, wait, holder };
+        let name = "a".into();
         for (error, passes) in [
-            (
-                AcquireError::Unavailable {
-                    name: name(),
-                    source: None,
-                },
-                true,
-            ),
+            (unavailable, true),
             (refused(Status::unavailable("the store is away")), true),
             (refused(Status::resource_exhausted("too many")), true),
             (refused(Status::invalid_argument("bad name")), false),
             (refused(Status::permission_denied("no")), false),
-            (
-                AcquireError::Busy {
-                    name: name(),
-                    holder: None,
-                },
-                false,
-            ),
-            (
-                AcquireError::TimedOut {
-                    name: name(),
-                    wait: Duration::from_secs(1),
-                    holder: None,
-                },
-                false,
-            ),
-            (AcquireError::SessionClosed { name: name() }, false),
+            (busy, false),
+            (timed_out, false),
+            (AcquireError::SessionClosed { name }, false),
         ] {
             assert_eq!(may_pass(&error), passes, "{error:?}");
         }

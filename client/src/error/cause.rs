@@ -232,47 +232,24 @@ mod tests {
         let ca = rustls::OtherError(std::sync::Arc::new(io::Error::other("CaUsedAsEndEntity")));
         let ca = rustls::Error::InvalidCertificate(CertificateError::Other(ca));
         let issuer = rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer);
+        let invalid = |why| io::Error::new(io::ErrorKind::InvalidData, why);
+        let refused = io(io::ErrorKind::ConnectionRefused);
+        let late = io(io::ErrorKind::TimedOut);
+        let broken = io(io::ErrorKind::BrokenPipe);
+        let nameless = io::Error::other("failed to lookup address information: no such name");
+        let plain = "use http://locks.example:7420";
+        let encrypted = "use https://locks.example:7420";
         for (error, parts) in [
-            (
-                io(io::ErrorKind::ConnectionRefused),
-                ["connection refused", "check the address and the port"],
-            ),
-            (
-                io(io::ErrorKind::TimedOut),
-                ["nothing answered in time", "check the address"],
-            ),
-            (
-                io(io::ErrorKind::BrokenPipe),
-                ["broke", "stops or restarts"],
-            ),
-            (
-                io::Error::other("failed to lookup address information: no such name"),
-                ["no address", "check the name"],
-            ),
-            (
-                closed_unanswered(),
-                ["without an answer", "check that the port"],
-            ),
-            (
-                Mismatch::NoTls.error(),
-                ["does not speak TLS", "use http://locks.example:7420"],
-            ),
-            (
-                Mismatch::Tls.error(),
-                ["speaks TLS", "use https://locks.example:7420"],
-            ),
-            (
-                Mismatch::NoHttp2.error(),
-                ["does not speak HTTP/2", "gRPC port"],
-            ),
-            (
-                io::Error::new(io::ErrorKind::InvalidData, ca),
-                ["CaUsedAsEndEntity", "CA:FALSE"],
-            ),
-            (
-                io::Error::new(io::ErrorKind::InvalidData, issuer),
-                ["UnknownIssuer", "trust the CA"],
-            ),
+            (refused, ["connection refused", "the address and the port"]),
+            (late, ["nothing answered in time", "check the address"]),
+            (broken, ["broke", "stops or restarts"]),
+            (nameless, ["no address", "check the name"]),
+            (closed_unanswered(), ["without an answer", "that the port"]),
+            (Mismatch::NoTls.error(), ["does not speak TLS", plain]),
+            (Mismatch::Tls.error(), ["speaks TLS", encrypted]),
+            (Mismatch::NoHttp2.error(), ["speak HTTP/2", "gRPC port"]),
+            (invalid(ca), ["CaUsedAsEndEntity", "CA:FALSE"]),
+            (invalid(issuer), ["UnknownIssuer", "trust the CA"]),
         ] {
             let words = Cause::of(&error).explain(at);
             assert!(words.contains(at), "{words}");

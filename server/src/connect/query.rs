@@ -93,10 +93,9 @@ mod tests {
     #[test]
     fn parameters_come_in_any_order() {
         let query = Query::parse("connect=v1&compression=gzip&message=m&encoding=proto");
-        assert_eq!(
-            (&*query.connect, &*query.compression, &*query.encoding),
-            ("v1", "gzip", "proto")
-        );
+        assert_eq!(&*query.connect, "v1");
+        assert_eq!(&*query.compression, "gzip");
+        assert_eq!(&*query.encoding, "proto");
         assert_eq!(Query::parse("a&b=&&=c"), Query::default());
     }
 }

@@ -157,6 +157,8 @@ mod tests {
 
     const TTL: Duration = Duration::from_secs(9);
     const DELAY: Duration = Duration::from_secs(2);
+    const TERMINATES: Option<Action> = Some(Action::Terminate);
+    const KILLS: Option<Action> = Some(Action::Kill);
 
     fn ms(millis: u64) -> Duration {
         Duration::from_millis(millis)
@@ -174,19 +176,20 @@ mod tests {
 
     #[test]
     fn an_unrenewed_lease_terminates_and_then_kills_before_it_runs_out() {
-        let mut watchdog = Watchdog::new(TTL, Duration::ZERO, DELAY);
-        assert_eq!(watchdog.check(ms(0), Ok(ms(3_001))), None);
-        assert_eq!(watchdog.pause(ms(0), Some(ms(3_001))), ms(1));
-        assert_eq!(
-            watchdog.check(ms(1), Ok(ms(3_000))),
-            Some(Action::Terminate)
-        );
-        assert_eq!(watchdog.check(ms(2_000), Ok(ms(1_001))), None);
-        assert_eq!(watchdog.pause(ms(2_400), Some(ms(601))), ms(101));
-        // 3.001 s is the deadline, half a second the margin.
-        assert_eq!(watchdog.check(ms(2_501), Ok(ms(500))), Some(Action::Kill));
-        assert_eq!(watchdog.check(ms(2_600), Ok(ms(401))), None);
-        assert!(watchdog.has_stopped_it());
+        // Without a grace, what is suspended ends before its deadline too.
+        for is_suspended in [false, true] {
+            let mut watchdog = Watchdog::new(TTL, Duration::ZERO, DELAY);
+            watchdog.suspended(is_suspended);
+            assert_eq!(watchdog.check(ms(0), Ok(ms(3_001))), None);
+            assert_eq!(watchdog.pause(ms(0), Some(ms(3_001))), ms(1));
+            assert_eq!(watchdog.check(ms(1), Ok(ms(3_000))), TERMINATES);
+            assert_eq!(watchdog.check(ms(2_000), Ok(ms(1_001))), None);
+            assert_eq!(watchdog.pause(ms(2_400), Some(ms(601))), ms(101));
+            // 3.001 s is the deadline, half a second the margin.
+            assert_eq!(watchdog.check(ms(2_501), Ok(ms(500))), KILLS);
+            assert_eq!(watchdog.check(ms(2_600), Ok(ms(401))), None);
+            assert!(watchdog.has_stopped_it());
+        }
     }
 
     #[test]
@@ -194,7 +197,7 @@ mod tests {
         let mut watchdog = Watchdog::new(TTL, Duration::ZERO, DELAY);
         watchdog.check(ms(0), Ok(ms(3_000)));
         assert_eq!(watchdog.check(ms(100), Ok(ms(8_900))), None);
-        assert_eq!(watchdog.check(ms(2_500), Ok(ms(6_500))), Some(Action::Kill));
+        assert_eq!(watchdog.check(ms(2_500), Ok(ms(6_500))), KILLS);
     }
 
     #[test]
@@ -205,60 +208,32 @@ mod tests {
         assert_eq!(watchdog.pause(ms(0), Some(ms(600))), ms(400));
         watchdog.suspended(false);
         assert_eq!(watchdog.check(ms(100), Ok(ms(3_001))), None);
-        assert_eq!(
-            watchdog.check(ms(101), Ok(ms(3_000))),
-            Some(Action::Terminate)
-        );
+        assert_eq!(watchdog.check(ms(101), Ok(ms(3_000))), TERMINATES);
         assert_eq!(watchdog.check(ms(2_600), Ok(ms(501))), None);
-        assert_eq!(watchdog.check(ms(2_601), Ok(ms(500))), Some(Action::Kill));
+        assert_eq!(watchdog.check(ms(2_601), Ok(ms(500))), KILLS);
 
         let mut watchdog = Watchdog::new(TTL, ms(600), DELAY);
         watchdog.suspended(true);
-        assert_eq!(watchdog.check(ms(0), Ok(ms(200))), Some(Action::Terminate));
+        assert_eq!(watchdog.check(ms(0), Ok(ms(200))), TERMINATES);
         assert_eq!(watchdog.check(ms(149), Ok(ms(51))), None);
-        assert_eq!(watchdog.check(ms(150), Ok(ms(50))), Some(Action::Kill));
-    }
-
-    #[test]
-    fn without_a_grace_what_is_suspended_ends_before_its_deadline_too() {
-        let mut watchdog = Watchdog::new(TTL, Duration::ZERO, DELAY);
-        watchdog.suspended(true);
-        assert_eq!(watchdog.check(ms(0), Ok(ms(3_001))), None);
-        assert_eq!(
-            watchdog.check(ms(1), Ok(ms(3_000))),
-            Some(Action::Terminate)
-        );
-        assert_eq!(watchdog.check(ms(2_501), Ok(ms(500))), Some(Action::Kill));
+        assert_eq!(watchdog.check(ms(150), Ok(ms(50))), KILLS);
     }
 
     #[test]
     fn a_broken_connection_terminates_at_once_and_kills_within_the_lock_delay() {
-        let mut watchdog = Watchdog::new(TTL, Duration::ZERO, DELAY);
-        let ended = Err(LostReason::SessionEnded);
-        watchdog.check(ms(0), Ok(ms(8_900)));
-        assert_eq!(watchdog.check(ms(10), ended), Some(Action::Terminate));
-        assert_eq!(watchdog.check(ms(1_009), ended), None);
-        assert_eq!(watchdog.check(ms(1_010), ended), Some(Action::Kill));
-    }
-
-    #[test]
-    fn a_broken_connection_kills_before_the_deadline_that_was_known() {
-        let mut watchdog = Watchdog::new(TTL, Duration::ZERO, ms(20_000));
-        let ended = Err(LostReason::SessionEnded);
-        watchdog.check(ms(0), Ok(ms(8_900)));
-        assert_eq!(watchdog.check(ms(100), ended), Some(Action::Terminate));
-        assert_eq!(watchdog.check(ms(8_399), ended), None);
-        assert_eq!(watchdog.check(ms(8_400), ended), Some(Action::Kill));
-    }
-
-    #[test]
-    fn without_a_lock_delay_a_broken_connection_kills_at_once() {
+        // The second one kills before the deadline that was known.
+        for (delay, kills_at) in [(DELAY, 1_010), (ms(20_000), 8_400)] {
+            let mut watchdog = Watchdog::new(TTL, Duration::ZERO, delay);
+            let ended = Err(LostReason::SessionEnded);
+            watchdog.check(ms(0), Ok(ms(8_900)));
+            assert_eq!(watchdog.check(ms(10), ended), TERMINATES);
+            assert_eq!(watchdog.check(ms(kills_at - 1), ended), None);
+            assert_eq!(watchdog.check(ms(kills_at), ended), KILLS);
+        }
         let mut watchdog = Watchdog::new(TTL, Duration::ZERO, Duration::ZERO);
         watchdog.check(ms(0), Ok(ms(8_900)));
-        assert_eq!(
-            watchdog.check(ms(10), Err(LostReason::SessionEnded)),
-            Some(Action::Kill)
-        );
+        let ended = Err(LostReason::SessionEnded);
+        assert_eq!(watchdog.check(ms(10), ended), KILLS);
     }
 
     #[test]
@@ -266,7 +241,7 @@ mod tests {
         for reason in [LostReason::Forced, LostReason::Taken, LostReason::Expired] {
             let mut watchdog = Watchdog::new(TTL, Duration::ZERO, DELAY);
             watchdog.check(ms(0), Ok(ms(8_900)));
-            assert_eq!(watchdog.check(ms(1), Err(reason)), Some(Action::Kill));
+            assert_eq!(watchdog.check(ms(1), Err(reason)), KILLS);
         }
     }
 }

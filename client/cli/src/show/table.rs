@@ -100,36 +100,29 @@ impl std::fmt::Display for Table {
 mod tests {
     use super::*;
 
+    fn table(rows: &[(&str, &str)]) -> Table {
+        let mut table = Table::new(&["NAME", "TTL"]);
+        for (name, ttl) in rows {
+            table.row(vec![(*name).into(), (*ttl).into()]);
+        }
+        table
+    }
+
     #[test]
     fn columns_line_up() {
-        let mut table = Table::new(&["NAME", "TTL"]);
-        table.row(vec!["orders/42".into(), "9s".into()]);
-        table.row(vec!["ü".into(), "10s".into()]);
-        assert_eq!(
-            table.to_string(),
-            "NAME       TTL\norders/42  9s\nü          10s\n"
-        );
-    }
-
-    #[test]
-    fn the_head_is_bold_in_the_alternate_form() {
-        let mut table = Table::new(&["NAME", "TTL"]);
-        table.row(vec!["orders/42".into(), "9s".into()]);
-        let expected = "\u{1b}[1mNAME       TTL\u{1b}[0m\norders/42  9s\n";
-        assert_eq!(format!("{table:#}"), expected);
-    }
-
-    #[test]
-    fn columns_line_up_beside_wide_and_combining_characters() {
-        let mut table = Table::new(&["NAME", "TTL"]);
+        let plain = table(&[("orders/42", "9s"), ("ü", "10s")]);
+        let expected = "NAME       TTL\norders/42  9s\nü          10s\n";
+        assert_eq!(plain.to_string(), expected);
+        // The head is bold in the alternate form.
+        let bold = expected.replace("NAME       TTL", "\u{1b}[1mNAME       TTL\u{1b}[0m");
+        assert_eq!(format!("{plain:#}"), bold);
         // Two columns each; one column for two characters; none for a joiner.
-        table.row(vec!["注文/42".into(), "9s".into()]);
-        table.row(vec!["e\u{301}te\u{301}".into(), "10s".into()]);
-        table.row(vec!["a\u{200d}b".into(), "11s".into()]);
-        assert_eq!(
-            table.to_string(),
-            "NAME     TTL\n注文/42  9s\ne\u{301}te\u{301}      10s\na\u{200d}b       11s\n"
-        );
+        let strange = ["注文/42", "e\u{301}te\u{301}", "a\u{200d}b"];
+        let [wide, combined, joined] = strange;
+        let strange = table(&[(wide, "9s"), (combined, "10s"), (joined, "11s")]);
+        let expected =
+            "NAME     TTL\n注文/42  9s\ne\u{301}te\u{301}      10s\na\u{200d}b       11s\n";
+        assert_eq!(strange.to_string(), expected);
     }
 
     #[test]

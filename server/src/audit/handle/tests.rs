@@ -58,10 +58,8 @@ impl Log {
         let [first, told @ .., last] = &lines[..] else {
             return lines;
         };
-        assert_eq!(
-            (first.as_str(), last.as_str()),
-            ("started  null", "stopped  null")
-        );
+        assert_eq!(first.as_str(), "started  null");
+        assert_eq!(last.as_str(), "stopped  null");
         told.to_vec()
     }
 }

@@ -45,51 +45,17 @@ fn tables_of_permissions_are_printed_as_they_are_read() {
 
 #[test]
 fn an_error_in_a_table_has_its_place() {
-    for (line, column, from, to, says) in [
-        (
-            2,
-            15,
-            "\"token:ci\"",
-            "\"ci\"",
-            "expected \"cert:\", \"token:\" or \"jwt:\"",
-        ),
-        (2, 27, "\"jwt:*\"", "7", "expected a string in `identities`"),
-        (
-            2,
-            14,
-            "[\"token:ci\", \"jwt:*\"]",
-            "[]",
-            "identities: expected at least one",
-        ),
-        (
-            2,
-            14,
-            "[\"token:ci\", \"jwt:*\"]",
-            "\"jwt:*\"",
-            "expected a sequence in `identities`",
-        ),
-        (
-            3,
-            10,
-            "\"acquire\"",
-            "\"aquire\"",
-            "\"acquire\", \"inspect\" or \"administer\"",
-        ),
-        (
-            4,
-            1,
-            "locks",
-            "lock",
-            "unknown field `lock`, expected one of `identities`, `allow`",
-        ),
-        (
-            1,
-            1,
-            "locks = [\"build/\"]\n",
-            "",
-            "expected locks or elections",
-        ),
-        (1, 1, "allow = [\"acquire\"]\n", "", "missing field `allow`"),
+    let all = "[\"token:ci\", \"jwt:*\"]";
+    let fields = "unknown field `lock`, expected one of `identities`, `allow`";
+    for ((line, column), from, to, says) in [
+        ((2, 15), "token:", "", "\"cert:\", \"token:\" or \"jwt:\""),
+        ((2, 27), "\"jwt:*\"", "7", "a string in `identities`"),
+        ((2, 14), all, "[]", "identities: expected at least one"),
+        ((2, 14), all, "\"jwt:*\"", "a sequence in `identities`"),
+        ((3, 10), "acq", "aq", "\"inspect\" or \"administer\""),
+        ((4, 1), "locks", "lock", fields),
+        ((1, 1), "locks = [\"build/\"]\n", "", "locks or elections"),
+        ((1, 1), "allow = [\"acquire\"]\n", "", "field `allow`"),
     ] {
         refused_in_file(&TABLE.replace(from, to), line, column, says);
     }
@@ -98,22 +64,10 @@ fn an_error_in_a_table_has_its_place() {
         format!("{table}max-hold = {max_hold}\n")
     };
     for (allow, max_hold, says) in [
-        (
-            "\"acquire\"",
-            "\"soon\"",
-            "max-hold: expected a duration from 1s to 365d",
-        ),
-        (
-            "\"acquire\"",
-            "\"500ms\"",
-            "max-hold: expected a duration from 1s",
-        ),
+        ("\"acquire\"", "\"soon\"", "a duration from 1s to 365d"),
+        ("\"acquire\"", "\"500ms\"", "a duration from 1s"),
         ("\"acquire\"", "60", "expected a string in `max-hold`"),
-        (
-            "\"inspect\"",
-            "\"1h\"",
-            "max-hold: needs \"acquire\" in allow",
-        ),
+        ("\"inspect\"", "\"1h\"", "needs \"acquire\" in allow"),
     ] {
         refused_in_file(&bounded(allow, max_hold), 5, 12, says);
     }

@@ -56,31 +56,19 @@ async fn streams_have_prefixes_and_end_with_their_status() {
 #[tokio::test]
 async fn a_stream_of_answers_takes_one_message() {
     let one = envelope::wrap(0, b"{}");
+    let two = [&*one, &*one].concat().into();
+    let compressed = envelope::wrap(COMPRESSED, b"{}");
+    let end = envelope::wrap(END_OF_STREAM, b"{}");
+    let large = envelope::wrap(0, &vec![b' '; LIMIT + 1]);
     for (body, code, says) in [
         (Bytes::new(), "unimplemented", "none"),
-        (
-            [&*one, &*one].concat().into(),
-            "unimplemented",
-            "more than one",
-        ),
+        (two, "unimplemented", "more than one"),
         (one.slice(..6), "invalid_argument", "ended within"),
         (one.slice(..3), "invalid_argument", "ended within"),
-        (
-            envelope::wrap(COMPRESSED, b"{}"),
-            "internal",
-            "name no encoding",
-        ),
-        (
-            envelope::wrap(END_OF_STREAM, b"{}"),
-            "invalid_argument",
-            "flags",
-        ),
+        (compressed, "internal", "name no encoding"),
+        (end, "invalid_argument", "flags"),
         (envelope::wrap(0, b"{"), "invalid_argument", "EOF"),
-        (
-            envelope::wrap(0, &vec![b' '; LIMIT + 1]),
-            "out_of_range",
-            "larger",
-        ),
+        (large, "out_of_range", "larger"),
     ] {
         let (asked, answered) = serve(post(WATCH, &[STREAM], body), granted).await;
         assert!(asked.unwrap().body.is_err());

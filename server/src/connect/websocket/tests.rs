@@ -199,9 +199,7 @@ fn an_end_is_no_message_of_a_stream() {
         let Message::Close(Some(frame)) = &said[1] else {
             unreachable!("{said:?}");
         };
-        assert_eq!(
-            (u16::from(frame.code), frame.reason.as_str()),
-            (code, reason)
-        );
+        assert_eq!(u16::from(frame.code), code);
+        assert_eq!(frame.reason.as_str(), reason);
     }
 }

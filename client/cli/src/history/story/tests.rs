@@ -51,15 +51,10 @@ fn ends(told: &Told) -> Vec<(i64, &str, &str, Option<u64>)> {
 
 #[test]
 fn a_hold_has_its_grant_and_its_end_in_whatever_order_the_files_come() {
+    let waited = json!({"session": "s", "client": "c", "waited_ms": 1500.5});
     let lines = [
         (9, "released", 7, "x", why("client")),
-        (
-            2,
-            "granted",
-            7,
-            "x",
-            json!({"session": "s", "client": "c", "waited_ms": 1500.5}),
-        ),
+        (2, "granted", 7, "x", waited),
         (3, "granted", 8, "x", json!({"lock": "b"})),
     ];
     let told = told(&lines, None);
@@ -122,12 +117,8 @@ fn a_shared_hold_is_not_over_by_another_grant() {
         (2, "granted", 8, "x", shared()),
         (3, "granted", 9, "x", session()),
     ];
-    assert!(
-        told(&lines, None)
-            .holds
-            .iter()
-            .all(|hold| hold.over_by.is_none())
-    );
+    let told = told(&lines, None);
+    assert!(told.holds.iter().all(|hold| hold.over_by.is_none()));
 }
 
 #[test]
@@ -164,25 +155,15 @@ fn a_release_through_another_coordinator_ends_the_hold_that_it_may_be_of() {
 
 #[test]
 fn what_was_over_before_is_left_out() {
+    let denied = json!({"reason": "PERMISSION_DENIED", "permission": "acquire"});
+    let in_vain = json!({"action": "force_release", "effect": false});
     let lines = [
         (1, "granted", 7, "x", session()),
         (2, "released", 7, "x", why("client")),
         (3, "granted", 8, "x", session()),
         (6, "released", 8, "x", why("client")),
-        (
-            2,
-            "denied",
-            0,
-            "x",
-            json!({"reason": "PERMISSION_DENIED", "permission": "acquire"}),
-        ),
-        (
-            5,
-            "operator",
-            0,
-            "x",
-            json!({"action": "force_release", "effect": false}),
-        ),
+        (2, "denied", 0, "x", denied),
+        (5, "operator", 0, "x", in_vain),
     ];
     let all = told(&lines, None);
     let whats: Vec<_> = all.others.iter().map(|other| other.what.as_str()).collect();

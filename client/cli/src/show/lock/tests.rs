@@ -186,28 +186,18 @@ fn a_semaphore_tells_its_permits() {
 
 #[test]
 fn a_lock_that_nobody_holds_is_free_or_closed_as_its_last_holder_left_it() {
+    let (shared, semaphore) = (Some(LockMode::Shared), Some(LockMode::Semaphore));
     for (mode, permits_taken, state) in [
         (None, 0, "closed for 12s"),
-        (
-            Some(LockMode::Shared),
-            0,
-            "closed to exclusive holders for 12s",
-        ),
-        (
-            Some(LockMode::Semaphore),
-            1,
-            "1 of 5 permits closed for 12s",
-        ),
+        (shared, 0, "closed to exclusive holders for 12s"),
+        (semaphore, 1, "1 of 5 permits closed for 12s"),
     ] {
         let mut lock = lock("a", mode, Vec::new());
         (lock.permits_taken, lock.limit) = (permits_taken, Some(5));
         lock.closed_for = seconds(12);
         let shown = whole(&lock, now()).to_string();
-        assert_eq!(
-            shown.lines().nth(1),
-            Some(format!("state         {state}").as_str()),
-            "{shown}"
-        );
+        let line = format!("state         {state}");
+        assert_eq!(shown.lines().nth(1), Some(&*line), "{shown}");
     }
     assert_shown(
         &lock("a", None, Vec::new()),

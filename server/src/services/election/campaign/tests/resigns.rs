@@ -18,10 +18,8 @@ fn a_leader_that_resigns_is_told_what_the_release_found() {
         let Some((RESIGN, Request::Release(release))) = asked else {
             panic!("{asked:?}");
         };
-        assert_eq!(
-            (&release.name[..], &release.owner_id[..]),
-            ("leader", &OWNER[..])
-        );
+        assert_eq!(&release.name[..], "leader");
+        assert_eq!(&release.owner_id[..], &OWNER[..]);
         assert!(said.is_empty());
         assert!(campaign.is_ending());
         // A second resign and a proclaim behind it do nothing.
