@@ -2,8 +2,5 @@
 
 mod feed;
 mod link;
-#[path = "../../fixtures/ports.rs"]
-#[expect(unreachable_pub, reason = "it is a public module of leasehold-tests")]
-mod ports;
 mod server;
 mod votes;

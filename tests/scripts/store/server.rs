@@ -1,9 +1,8 @@
 //! A Redis server for one test, and helpers to wait.
 
 use std::{
-    process::{Child, Command, Stdio},
+    ops::{Deref, DerefMut},
     sync::Arc,
-    time::{Duration, Instant},
 };
 
 use leasehold_store::redis::{
@@ -11,54 +10,37 @@ use leasehold_store::redis::{
     status::{DownCause, LinkStatus},
     url::RedisTarget,
 };
+use leasehold_tests::RedisServer;
 use redis::{Cmd, Connection, FromRedisValue, Value};
-use rustix::process::{Pid, Signal, kill_process};
-use tempfile::TempDir;
-use tokio::{sync::watch, time::timeout};
+use tokio::{
+    sync::{mpsc, watch},
+    time::timeout,
+};
 
-use crate::store::ports::free_port;
+use crate::common::{PATIENCE, until_up};
 
-/// Time that no step here exceeds, on a machine that is busy with other tests too.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
-
-/// A `redis-server` on a free port of the loopback interface, without persistence. It ends with this value.
-pub(crate) struct RedisServer {
-    child: Child,
-    port: u16,
-    directory: TempDir,
-    arguments: Vec<String>,
+/// A server, and a connection of the test's own to it.
+pub(crate) struct Server {
+    redis: RedisServer,
     /// Over a Unix socket, opened before a test shuts anybody out.
     admin: Connection,
 }
 
-impl RedisServer {
+impl Server {
     pub(crate) fn start() -> Self {
         Self::start_with(&[])
     }
 
     pub(crate) fn start_with(arguments: &[&str]) -> Self {
-        let arguments: Vec<String> = arguments
-            .iter()
-            .map(|&argument| argument.to_owned())
-            .collect();
-        let directory = TempDir::new().unwrap();
-        let port = free_port();
-        let (child, admin) = spawn(port, &directory, &arguments);
-        Self {
-            child,
-            port,
-            directory,
-            arguments,
-            admin,
-        }
+        let socket = ["--unixsocket", "redis.sock"];
+        let arguments = socket.into_iter().chain(arguments.iter().copied());
+        let redis = RedisServer::options().arguments(arguments).start();
+        let admin = admin(&redis);
+        Self { redis, admin }
     }
 
     pub(crate) fn port(&self) -> u16 {
-        self.port
-    }
-
-    pub(crate) fn url(&self) -> String {
-        format!("redis://127.0.0.1:{}", self.port)
+        self.address().port()
     }
 
     pub(crate) fn link(&self) -> Link {
@@ -73,71 +55,50 @@ impl RedisServer {
         command(words).query(&mut self.admin).unwrap()
     }
 
-    pub(crate) fn kill(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
-
-    pub(crate) fn start_again(&mut self) {
-        (self.child, self.admin) = spawn(self.port, &self.directory, &self.arguments);
-    }
-
-    pub(crate) fn start_again_with(&mut self, arguments: &[&str]) {
-        self.arguments
-            .extend(arguments.iter().map(|&argument| argument.to_owned()));
-        self.start_again();
-    }
-
-    /// Stops the process for a while, as a machine that hangs does: its sockets stay open.
-    pub(crate) fn pause(&self) {
-        kill_process(Pid::from_child(&self.child), Signal::STOP).unwrap();
-    }
-
-    pub(crate) fn resume(&self) {
-        kill_process(Pid::from_child(&self.child), Signal::CONT).unwrap();
+    /// Starts it again after a kill.
+    pub(crate) fn restart(&mut self) {
+        self.redis.restart();
+        self.admin = admin(&self.redis);
     }
 }
 
-impl Drop for RedisServer {
-    fn drop(&mut self) {
-        _ = self.child.kill();
-        _ = self.child.wait();
+impl Deref for Server {
+    type Target = RedisServer;
+
+    fn deref(&self) -> &RedisServer {
+        &self.redis
     }
 }
 
-fn spawn(port: u16, directory: &TempDir, arguments: &[String]) -> (Child, Connection) {
-    let socket = directory.path().join("redis.sock");
-    _ = std::fs::remove_file(&socket);
-    let mut child = Command::new("redis-server")
-        .args([
-            "--port",
-            &port.to_string(),
-            "--bind",
-            "127.0.0.1",
-            "--save",
-            "",
-        ])
-        .arg("--dir")
-        .arg(directory.path())
-        .arg("--unixsocket")
-        .arg(&socket)
-        .args(arguments)
-        .stdout(Stdio::null())
-        .spawn()
-        .expect("redis-server must be installed");
+impl DerefMut for Server {
+    fn deref_mut(&mut self) -> &mut RedisServer {
+        &mut self.redis
+    }
+}
+
+fn admin(redis: &RedisServer) -> Connection {
+    let socket = redis.directory().join("redis.sock");
     let client = redis::Client::open(format!("redis+unix://{}", socket.display())).unwrap();
-    let begun = Instant::now();
-    loop {
-        if let Ok(connection) = client.get_connection() {
-            return (child, connection);
-        }
-        let exited = child.try_wait().unwrap();
-        if exited.is_some() || begun.elapsed() > PATIENCE {
-            _ = child.kill();
-            panic!("redis-server does not serve port {port}; exit status {exited:?}");
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    client.get_connection().unwrap()
+}
+
+/// Dials a URL with what is left to the defaults.
+pub(crate) fn link_to(url: &str) -> Link {
+    Link::start(
+        RedisTarget::parse(url, None).unwrap(),
+        LinkOptions::default(),
+    )
+}
+
+/// Asserts that messages come through to a subscription of the link's.
+pub(crate) async fn carries_messages(link: &Link) {
+    let (messages, mut received) = mpsc::channel(1);
+    let listening = link.subscribe(b"c".to_vec(), messages, Some);
+    until_up(&mut link.status()).await;
+    until_up(&mut listening.status()).await;
+    assert_eq!(run(link, "PUBLISH c hello").await, Value::Int(1));
+    let message = timeout(PATIENCE, received.recv()).await.unwrap();
+    assert_eq!(message.unwrap(), b"hello");
 }
 
 /// Returns a command of words that have no spaces in them; `""` is an empty word.
@@ -163,14 +124,6 @@ pub(crate) async fn run(link: &Link, words: &str) -> Value {
     replies.items.into_iter().next().unwrap().unwrap()
 }
 
-pub(crate) async fn until_up(status: &mut watch::Receiver<LinkStatus>) -> u64 {
-    let up = timeout(PATIENCE, status.wait_for(LinkStatus::is_up)).await;
-    match *up.expect("the link should come up").unwrap() {
-        LinkStatus::Up { epoch } => epoch,
-        ref down => panic!("{down:?}"),
-    }
-}
-
 /// Waits until the link is up after more than `epoch` connections.
 pub(crate) async fn until_up_after(status: &mut watch::Receiver<LinkStatus>, epoch: u64) -> u64 {
     let later =
@@ -184,12 +137,7 @@ pub(crate) async fn until_up_after(status: &mut watch::Receiver<LinkStatus>, epo
 
 /// Waits until the link is down for something other than its first dial, and returns cause and reason.
 pub(crate) async fn until_down(status: &mut watch::Receiver<LinkStatus>) -> (DownCause, String) {
-    let told = |status: &LinkStatus| matches!(status, LinkStatus::Down { cause, .. } if *cause != DownCause::Connecting);
-    let down = timeout(PATIENCE, status.wait_for(told)).await;
-    match &*down.expect("the link should go down").unwrap() {
-        LinkStatus::Down { cause, reason } => (*cause, reason.to_string()),
-        up => panic!("{up:?}"),
-    }
+    until_down_because(status, |cause| cause != DownCause::Connecting).await
 }
 
 /// Waits until the link is down for this very cause, and returns the reason.
@@ -197,14 +145,18 @@ pub(crate) async fn until_down_for(
     status: &mut watch::Receiver<LinkStatus>,
     wanted: DownCause,
 ) -> String {
+    until_down_because(status, |cause| cause == wanted).await.1
+}
+
+async fn until_down_because(
+    status: &mut watch::Receiver<LinkStatus>,
+    is_wanted: impl Fn(DownCause) -> bool,
+) -> (DownCause, String) {
     let told =
-        |status: &LinkStatus| matches!(status, LinkStatus::Down { cause, .. } if *cause == wanted);
+        |status: &LinkStatus| matches!(status, LinkStatus::Down { cause, .. } if is_wanted(*cause));
     let down = timeout(PATIENCE, status.wait_for(told)).await;
-    match &*down
-        .unwrap_or_else(|_| panic!("the link should be down for {wanted:?}"))
-        .unwrap()
-    {
-        LinkStatus::Down { reason, .. } => reason.to_string(),
+    match &*down.expect("the link should go down for this").unwrap() {
+        LinkStatus::Down { cause, reason } => (*cause, reason.to_string()),
         up => panic!("{up:?}"),
     }
 }

@@ -5,11 +5,11 @@ use std::collections::HashMap;
 use leasehold_core::mode::Mode;
 use leasehold_store::{FeedItem, Subject};
 
-use super::world::{World, acquire, command, follow, heard, named, next, release};
-use crate::store::server::RedisServer;
+use super::world::{World, acquire, command, follow, heard, named, next};
+use crate::{common::release, store::server::Server};
 
 /// Returns the number of calls of each command.
-fn calls(server: &mut RedisServer) -> HashMap<String, u64> {
+fn calls(server: &mut Server) -> HashMap<String, u64> {
     let info: String = server.admin("INFO commandstats");
     let mut sums = HashMap::new();
     for line in info.lines() {
@@ -29,14 +29,13 @@ fn calls(server: &mut RedisServer) -> HashMap<String, u64> {
 
 /// Commands of a kind that Redis carries out meanwhile: in how many calls of the script, and how often.
 async fn count(world: &mut World, kind: &str, names: &[&str]) -> (u64, u64) {
-    let server = world.server.as_mut().unwrap();
-    let before = calls(server);
+    let before = calls(world.server());
     for op in [acquire(1, Mode::Exclusive), release(1)] {
         let commands = names.iter().map(|name| command(name, op.clone()));
         let results = world.store.execute_all(commands.collect()).await;
         assert!(results.iter().all(Result::is_ok));
     }
-    let after = calls(world.server.as_mut().unwrap());
+    let after = calls(world.server());
     let of = |kind: &str| {
         let times = |calls: &HashMap<String, u64>| calls.get(kind).copied().unwrap_or(0);
         times(&after) - times(&before)
@@ -60,8 +59,7 @@ async fn while_nobody_watches_one_question_a_call_is_all() {
 #[tokio::test(flavor = "multi_thread")]
 async fn others_who_listen_to_patterns_see_nothing_published() {
     let mut world = World::on_redis().await;
-    let client = redis::Client::open(world.server.as_ref().unwrap().url()).unwrap();
-    let mut connection = client.get_connection().unwrap();
+    let mut connection = world.server().connection();
     let mut listener = connection.as_pubsub();
     listener.psubscribe("elsewhere:*").unwrap();
     let (scripts, asked) = count(&mut world, "pubsub", &["x", "y"]).await;

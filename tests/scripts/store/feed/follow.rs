@@ -3,16 +3,18 @@
 use std::time::Duration;
 
 use leasehold_core::{
-    command::{Op, Reply},
+    command::{Acquire, Op, Reply},
     id::FeedId,
     mode::Mode,
 };
 use leasehold_store::{FeedItem, Subject};
+use tokio::time::{sleep, timeout};
 
-use super::world::{
-    World, acquire, connect, follow, heard, look, named, next, owner, release, told,
-};
-use crate::store::server::PATIENCE;
+use super::world::{World, acquire, begin, connect, follow, heard, look, named, next, told};
+use crate::common::{PATIENCE, acquiring, release, renew};
+
+/// Time between looks.
+const AGAIN: Duration = Duration::from_millis(10);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn changes_of_a_followed_name_are_reported_from_its_confirmation_on() {
@@ -79,18 +81,7 @@ async fn changes_are_told_as_they_were_made() {
         world.run("x", release(1)).await;
         world.run("x", release(4)).await;
         world.run("x", Op::ForceRelease).await;
-        let ttl = Duration::from_secs(1);
-        let owner = owner(2);
-        world
-            .run(
-                "x",
-                Op::Renew {
-                    owner,
-                    token: None,
-                    ttl,
-                },
-            )
-            .await;
+        world.run("x", renew(2, Duration::from_secs(1))).await;
         for expected in [
             "*: x granted",
             "*: x queued, 1 waiting",
@@ -139,26 +130,25 @@ async fn a_look_has_its_place_among_what_is_told() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_expiry_that_a_look_finds_is_reported_to_all() {
     for world in World::each().await {
-        let Op::Acquire(mut brief) = acquire(1, Mode::Shared) else {
-            panic!("it is an acquire")
+        let brief = Acquire {
+            ttl: Duration::from_secs(1),
+            ..acquiring(1, Mode::Shared)
         };
-        brief.ttl = Duration::from_secs(1);
         world.run("x", Op::Acquire(brief)).await;
         world.run("x", acquire(2, Mode::Shared)).await;
         let mut feed = world.follow(named("x")).await;
         let mut other = world.follow(Subject::Everything).await;
         let id = feed.id();
-        let begun = std::time::Instant::now();
-        loop {
-            world.run("x", look(id)).await;
-            match &heard(&mut feed).await[..] {
-                "looked: x held by 2" => assert!(begun.elapsed() < PATIENCE),
-                found => {
-                    assert_eq!(found, "x: x expired");
-                    break;
+        let found = timeout(PATIENCE, async {
+            loop {
+                world.run("x", look(id)).await;
+                match heard(&mut feed).await {
+                    held if held == "looked: x held by 2" => sleep(AGAIN).await,
+                    found => return found,
                 }
             }
-        }
+        });
+        assert_eq!(found.await.unwrap(), "x: x expired");
         assert_eq!(heard(&mut feed).await, "looked: x held by 1");
         assert_eq!(heard(&mut other).await, "*: x expired");
     }
@@ -166,8 +156,8 @@ async fn an_expiry_that_a_look_finds_is_reported_to_all() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn databases_do_not_hear_one_another() {
-    let world = World::on_redis().await;
-    let url = world.server.as_ref().unwrap().url();
+    let mut world = World::on_redis().await;
+    let url = world.server().url();
     let other = World {
         store: connect(&format!("{url}/1")).await,
         server: None,
@@ -191,10 +181,9 @@ async fn databases_do_not_hear_one_another() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_feed_ends_with_its_store() {
     for World { store, server } in World::each().await {
-        let mut feed = store.feed();
-        assert_eq!(next(&mut feed).await, FeedItem::Started);
+        let mut feed = begin(&store).await;
         drop(store);
-        let end = tokio::time::timeout(PATIENCE, feed.next()).await;
+        let end = timeout(PATIENCE, feed.next()).await;
         assert_eq!(end.expect("it should end"), None);
         drop(server);
     }

@@ -5,5 +5,4 @@ mod errors;
 mod follow;
 mod order;
 mod outages;
-mod proxy;
 mod world;

@@ -1,15 +1,16 @@
 //! Feed that may have missed something, and begins anew.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use leasehold_core::mode::Mode;
-use leasehold_store::{FeedItem, Subject};
+use leasehold_store::{FeedItem, Options, Subject};
+use leasehold_tests::{FaultProxy, wait};
 
-use super::{
-    proxy::Proxy,
-    world::{World, acquire, command, connect_with, follow, heard, named, next, release},
+use super::world::{World, acquire, begin, begins, command, follow, heard, named, next};
+use crate::{
+    common::{PATIENCE, connect, options, release},
+    store::server::Server,
 };
-use crate::store::server::{PATIENCE, RedisServer};
 
 /// Number of changes that exceeds what a feed keeps for a slow reader.
 const MANY: usize = 20_000;
@@ -19,10 +20,9 @@ async fn it_begins_anew_when_its_connection_is_killed() {
     let mut world = World::on_redis().await;
     let mut feed = world.follow(named("x")).await;
     for _ in 0..3 {
-        let server = world.server.as_mut().unwrap();
-        let killed: i64 = server.admin("CLIENT KILL TYPE pubsub");
+        let killed: i64 = world.server().admin("CLIENT KILL TYPE pubsub");
         assert!(killed >= 1, "{killed} connections were killed");
-        assert_eq!(next(&mut feed).await, FeedItem::Started);
+        begins(&mut feed).await;
         // It follows nothing.
         world.cycle("x").await;
         follow(&mut feed, named("x")).await;
@@ -34,15 +34,18 @@ async fn it_begins_anew_when_its_connection_is_killed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn it_begins_anew_when_nothing_comes_through() {
-    let world = World::on_redis().await;
-    let proxy = Proxy::start(world.server.as_ref().unwrap().port()).await;
-    let store = connect_with(&proxy.url(), Duration::from_secs(1)).await;
-    let mut feed = store.feed();
-    assert_eq!(next(&mut feed).await, FeedItem::Started);
+    let mut world = World::on_redis().await;
+    let proxy = FaultProxy::start(world.server().address()).await;
+    let (store, _wake_ups) = connect(Options {
+        timeout: Duration::from_secs(1),
+        ..options(&world.server().url_through(proxy.address()))
+    })
+    .await;
+    let mut feed = begin(&store).await;
     follow(&mut feed, Subject::Everything).await;
-    proxy.swallow();
+    proxy.black_hole_present();
     world.cycle("x").await;
-    assert_eq!(next(&mut feed).await, FeedItem::Started);
+    begins(&mut feed).await;
     follow(&mut feed, Subject::Everything).await;
     world.cycle("y").await;
     assert_eq!(heard(&mut feed).await, "*: y granted");
@@ -52,11 +55,9 @@ async fn it_begins_anew_when_nothing_comes_through() {
 async fn it_begins_anew_when_the_server_comes_back() {
     let mut world = World::on_redis().await;
     let mut feed = world.follow(Subject::Everything).await;
-    let server = world.server.as_mut().unwrap();
-    server.kill();
-    server.start_again();
-    let item = next(&mut feed).await;
-    assert_eq!(item, FeedItem::Started);
+    world.server().kill();
+    world.server().restart();
+    begins(&mut feed).await;
     follow(&mut feed, named("y")).await;
 }
 
@@ -72,11 +73,11 @@ async fn it_begins_anew_when_its_reader_falls_behind() {
         });
         let results = world.store.execute_all(commands.collect()).await;
         assert!(results.iter().all(Result::is_ok));
-        let begun = Instant::now();
-        while before.is_some() && world.server.as_mut().map(newest_listener) == before {
-            assert!(begun.elapsed() < PATIENCE, "its connection is still there");
-            tokio::task::yield_now().await;
-        }
+        wait::until_blocking("another connection", PATIENCE, || {
+            let newest = world.server.as_mut().map(newest_listener);
+            let is_new = before.is_none() || newest != before;
+            is_new.then_some(()).ok_or(newest)
+        });
         let mut told = 0;
         loop {
             match next(&mut feed).await {
@@ -96,7 +97,7 @@ async fn it_begins_anew_when_its_reader_falls_behind() {
 }
 
 /// Returns the connection that began to listen last.
-fn newest_listener(server: &mut RedisServer) -> u64 {
+fn newest_listener(server: &mut Server) -> u64 {
     let clients: String = server.admin("CLIENT LIST TYPE pubsub");
     let ids = clients.lines().filter_map(|line| {
         let (id, _) = line.strip_prefix("id=")?.split_once(' ')?;
@@ -108,25 +109,21 @@ fn newest_listener(server: &mut RedisServer) -> u64 {
 #[tokio::test(flavor = "multi_thread")]
 async fn its_connection_is_closed_with_it() {
     let mut world = World::on_redis().await;
-    let mut listening = || {
-        let server = world.server.as_mut().unwrap();
+    // The one that waits for wake-ups may still be on its way.
+    listens(&mut world, (0, 1));
+    let feed = world.feed().await;
+    listens(&mut world, (1, 2));
+    drop(feed);
+    listens(&mut world, (0, 1));
+}
+
+/// Waits until so many subscribe to changes, and have subscribed to anything.
+fn listens(world: &mut World, expected: (u64, usize)) {
+    let server = world.server();
+    wait::until_blocking("the subscriptions", PATIENCE, || {
         let (_, number): (String, u64) = server.admin("PUBSUB NUMSUB lh:watching:0");
         let clients: String = server.admin("CLIENT LIST TYPE pubsub");
-        (number, clients.lines().count())
-    };
-    // The one that waits for wake-ups may still be on its way.
-    let begun = Instant::now();
-    while listening() != (0, 1) {
-        assert!(begun.elapsed() < PATIENCE, "nobody waits for wake-ups");
-        tokio::task::yield_now().await;
-    }
-    let mut feed = world.store.feed();
-    assert_eq!(next(&mut feed).await, FeedItem::Started);
-    assert_eq!(listening(), (1, 2));
-    drop(feed);
-    let begun = Instant::now();
-    while listening() != (0, 1) {
-        assert!(begun.elapsed() < PATIENCE, "it is still there");
-        tokio::task::yield_now().await;
-    }
+        let found = (number, clients.lines().count());
+        (found == expected).then_some(()).ok_or(found)
+    });
 }

@@ -1,25 +1,24 @@
 //! A store, and commands for it.
 
-use std::time::Duration;
-
 use leasehold_core::{
-    command::{Acquire, Caller, Command, End, Executed, Op},
-    id::{Actor, CoordinatorId, FeedId, FencingToken, OwnerId},
+    command::{Acquire, Command, Executed, Op},
+    id::FeedId,
     mode::Mode,
     name::{ClientName, LockName, Value},
     watch::{Change, Telling},
 };
-use leasehold_store::{
-    Feed, FeedItem, Options, Store, StoreError, Subject, Told, measure::Meter, open,
-};
+use leasehold_store::{Feed, FeedItem, Store, StoreError, Subject, Told};
 use tokio::time::timeout;
 
-use crate::store::server::{PATIENCE, RedisServer, until_up};
+use crate::{
+    common::{self, PATIENCE, acquiring, options, release},
+    store::server::Server,
+};
 
 /// A store, and the server behind it, if it has one.
 pub(crate) struct World {
     pub(crate) store: Store,
-    pub(crate) server: Option<RedisServer>,
+    pub(crate) server: Option<Server>,
 }
 
 impl World {
@@ -31,7 +30,7 @@ impl World {
     }
 
     pub(crate) async fn on_redis() -> Self {
-        let server = RedisServer::start();
+        let server = Server::start();
         Self {
             store: connect(&server.url()).await,
             server: Some(server),
@@ -40,6 +39,11 @@ impl World {
 
     pub(crate) async fn each() -> [Self; 2] {
         [Self::in_memory().await, Self::on_redis().await]
+    }
+
+    /// Returns the server behind the store.
+    pub(crate) fn server(&mut self) -> &mut Server {
+        self.server.as_mut().expect("the store is no memory")
     }
 
     pub(crate) async fn run(&self, name: &str, op: Op) -> Executed {
@@ -54,9 +58,7 @@ impl World {
 
     /// Returns a feed that has begun.
     pub(crate) async fn feed(&self) -> Feed {
-        let mut feed = self.store.feed();
-        assert_eq!(next(&mut feed).await, FeedItem::Started);
-        feed
+        begin(&self.store).await
     }
 
     /// Returns a feed that follows something.
@@ -68,71 +70,37 @@ impl World {
 }
 
 pub(crate) async fn connect(url: &str) -> Store {
-    connect_with(url, PATIENCE).await
-}
-
-/// Connects with this time-out for commands and pings.
-pub(crate) async fn connect_with(url: &str, timeout: Duration) -> Store {
-    let (store, _) = open(Options {
-        url: url.into(),
-        tls: leasehold_store::TlsFiles::default(),
-        key_prefix: "lock:".into(),
-        timeout,
-        connections: 1,
-        acknowledgement: None,
-        coordinator: CoordinatorId::new("here"),
-        max_hold: Duration::from_secs(7200),
-        meter: Meter::default(),
-    })
-    .unwrap();
-    until_up(&mut store.status()).await;
-    store
+    common::connect(options(url)).await.0
 }
 
 pub(crate) fn command(name: &str, op: Op) -> Command {
-    Command {
-        name: LockName::parse(name).unwrap(),
-        caller: Caller {
-            coordinator: CoordinatorId::new("here"),
-            floor: FencingToken::new(0),
-            token_memory: Duration::from_secs(60),
-            not_after: None,
-        },
-        op,
-    }
+    common::command(name, "here", op)
 }
 
 pub(crate) async fn run(store: &Store, name: &str, op: Op) -> Result<Executed, StoreError> {
     Ok(store.execute(command(name, op)).await?.executed)
 }
 
-pub(crate) fn owner(number: u8) -> OwnerId {
-    let mut bytes = *b"the owner id 000";
-    bytes[15] = number;
-    OwnerId::from_bytes(bytes)
-}
-
-pub(crate) fn acquire(number: u8, mode: Mode) -> Op {
+/// Returns an acquire without a session, and with a value.
+pub(crate) fn acquire(number: u16, mode: Mode) -> Op {
     Op::Acquire(Acquire {
-        owner: owner(number),
         session: None,
-        actor: Actor::NOBODY,
         client_name: ClientName::parse("somebody").unwrap(),
-        mode,
         value: Value::parse(b"a value").unwrap(),
-        ttl: Duration::from_secs(600),
-        lock_delay: Duration::ZERO,
-        max_hold: None,
-        wait: true,
-        again: false,
+        ..acquiring(number, mode)
     })
 }
 
-pub(crate) fn release(number: u8) -> Op {
-    Op::Release {
-        owner: owner(number),
-        end: End::Clean,
-    }
+/// Returns a feed of a store that has begun.
+pub(crate) async fn begin(store: &Store) -> Feed {
+    let mut feed = store.feed();
+    begins(&mut feed).await;
+    feed
+}
+
+/// Has a feed begin, perhaps anew.
+pub(crate) async fn begins(feed: &mut Feed) {
+    assert_eq!(next(feed).await, FeedItem::Started);
 }
 
 pub(crate) fn look(feed: FeedId) -> Op {

@@ -2,20 +2,21 @@
 
 use std::time::Duration;
 
-use leasehold_store::redis::{
-    link::{Link, LinkOptions},
-    url::RedisTarget,
-};
+use leasehold_core::mode::Mode;
+use leasehold_store::redis::link::LinkOptions;
 use redis::{ErrorKind, ServerErrorKind, Value};
 use tokio::{runtime::Handle, sync::mpsc, task::JoinSet, time::timeout};
 
-use crate::store::server::{
-    PATIENCE, RedisServer, bulk, command, run, script, until_up, until_up_after,
+use crate::{
+    common::{self, PATIENCE, acquire, connect, options, until_up},
+    store::server::{
+        Server, bulk, carries_messages, command, link_to, run, script, until_up_after,
+    },
 };
 
 #[tokio::test]
 async fn each_command_has_a_reply_or_an_error_of_its_own() {
-    let server = RedisServer::start();
+    let server = Server::start();
     let link = server.link();
     until_up(&mut link.status()).await;
     let mut nested = command("EVAL");
@@ -49,25 +50,14 @@ async fn each_command_has_a_reply_or_an_error_of_its_own() {
 
 #[tokio::test]
 async fn login_and_database_are_used() {
-    let mut server = RedisServer::start();
+    let mut server = Server::start();
     server.admin::<()>("CONFIG SET requirepass hunter2");
     server.admin::<()>("ACL SETUSER worker on >p/w# ~* &* +@all");
     for login in [":hunter2", "default:hunter2", "worker:p%2Fw%23"] {
         let url = format!("redis://{login}@127.0.0.1:{}/3", server.port());
-        let (messages, mut received) = mpsc::channel(1);
-        let link = Link::start(
-            RedisTarget::parse(&url, None).unwrap(),
-            LinkOptions::default(),
-        );
-        let listening = link.subscribe(b"c".to_vec(), messages, Some);
-        until_up(&mut link.status()).await;
-        until_up(&mut listening.status()).await;
+        let link = link_to(&url);
+        carries_messages(&link).await;
         run(&link, "SET key value").await;
-        run(&link, "PUBLISH c hello").await;
-        assert_eq!(
-            timeout(PATIENCE, received.recv()).await.unwrap().unwrap(),
-            b"hello"
-        );
         assert_eq!(
             server
                 .admin::<String>("INFO keyspace")
@@ -82,21 +72,17 @@ async fn login_and_database_are_used() {
 
 #[tokio::test]
 async fn a_user_without_dangerous_commands_suffices() {
-    let mut server = RedisServer::start();
+    let mut server = Server::start();
     server.admin::<()>("ACL SETUSER worker on >secret ~* &* +@all -@dangerous");
-    let url = format!("redis://worker:secret@127.0.0.1:{}", server.port());
-    let options = LinkOptions {
-        scripts: vec![script("return 1")],
-        ..LinkOptions::default()
-    };
-    let link = Link::start(RedisTarget::parse(&url, None).unwrap(), options);
-    until_up(&mut link.status()).await;
-    run(&link, "SET key value").await;
+    let url = format!("redis://worker:secret@{}", server.address());
+    let (store, _wake_ups) = connect(options(&url)).await;
+    let acquired = store.execute(common::command("x", "here", acquire(1, Mode::Exclusive)));
+    acquired.await.unwrap();
 }
 
 #[tokio::test]
 async fn an_emptied_script_cache_is_filled_again() {
-    let mut server = RedisServer::start();
+    let mut server = Server::start();
     let append = "return redis.call('RPUSH', KEYS[1], ARGV[1])";
     let length = "return redis.call('LLEN', KEYS[1])";
     let scripts = vec![script(append), script(length)];
@@ -140,7 +126,7 @@ async fn an_emptied_script_cache_is_filled_again() {
 
 #[tokio::test]
 async fn a_shard_keeps_to_one_connection_and_its_order() {
-    let mut server = RedisServer::start();
+    let mut server = Server::start();
     let link = server.link();
     until_up(&mut link.status()).await;
     let mut ids = Vec::new();
@@ -178,7 +164,7 @@ async fn a_shard_keeps_to_one_connection_and_its_order() {
 
 #[tokio::test]
 async fn an_abandoned_batch_disturbs_no_other() {
-    let server = RedisServer::start();
+    let server = Server::start();
     let link = server.link();
     until_up(&mut link.status()).await;
     for number in 0..1000_u64 {
@@ -193,7 +179,7 @@ async fn an_abandoned_batch_disturbs_no_other() {
 
 #[tokio::test]
 async fn messages_arrive_and_the_subscription_comes_back() {
-    let mut server = RedisServer::start();
+    let mut server = Server::start();
     let (messages, mut received) = mpsc::channel(2);
     let link = server.link_with(LinkOptions::default());
     let listening = link.subscribe(b"wake:\xff".to_vec(), messages, Some);
@@ -224,7 +210,7 @@ async fn messages_arrive_and_the_subscription_comes_back() {
 
 #[tokio::test]
 async fn a_connection_that_is_marked_bad_is_replaced_once() {
-    let server = RedisServer::start();
+    let server = Server::start();
     // The news alone must wake the connection's task, not its next ping.
     let ping_interval = Duration::from_secs(60);
     let link = server.link_with(LinkOptions {
@@ -254,7 +240,7 @@ async fn a_connection_that_is_marked_bad_is_replaced_once() {
 
 #[tokio::test]
 async fn nothing_outlives_the_last_handle() {
-    let mut server = RedisServer::start();
+    let mut server = Server::start();
     let (messages, mut received) = mpsc::channel(1);
     let tasks_before = Handle::current().metrics().num_alive_tasks();
     let link = server.link_with(LinkOptions::default());

@@ -1,28 +1,32 @@
 //! A server that dies, hangs, becomes a replica, or comes back.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use leasehold_store::redis::{
     link::{Link, LinkOptions},
     status::{DownCause, LinkError},
 };
 use redis::{Cmd, ErrorKind, ServerErrorKind, Value};
-use tokio::{sync::mpsc, task::JoinSet, time::sleep};
-
-use crate::store::server::{
-    RedisServer, command, run, script, until_down, until_down_for, until_up, until_up_after,
+use tokio::{
+    sync::mpsc,
+    task::JoinSet,
+    time::{sleep, timeout},
 };
 
-/// Longest time that counts as at once on a machine that is busy with other tests too.
-const AT_ONCE: Duration = Duration::from_millis(200);
+use crate::{
+    common::{PATIENCE, until_up},
+    store::server::{Server, command, run, script, until_down, until_down_for, until_up_after},
+};
+
+/// Longer than a test waits for anything: what is noticed is noticed without a time-out.
+const NEVER: Duration = PATIENCE.saturating_mul(3);
 
 /// Asserts that a command fails at once, unsent.
 async fn assert_refused_at_once(link: &Link) {
     for shard in 0..2 {
-        let begun = Instant::now();
-        let refused = link.execute(shard, vec![command("SET refused 1")]).await;
-        let error = refused.unwrap_err();
-        assert!(begun.elapsed() < AT_ONCE, "took {:?}", begun.elapsed());
+        let refused = link.execute(shard, vec![command("SET refused 1")]);
+        let refused = timeout(Duration::ZERO, refused).await;
+        let error = refused.expect("nothing is waited for").unwrap_err();
         assert!(
             matches!(error, LinkError::Down { .. }) && !error.may_have_happened(),
             "{error:?}"
@@ -43,39 +47,28 @@ fn busy_script(micros: u32) -> Cmd {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_server_is_missed_at_once_and_found_again() {
-    let mut server = RedisServer::start();
+    let mut server = Server::start();
     let text = "return redis.call('INCR', KEYS[1])";
     let link = server.link_with(LinkOptions {
         scripts: vec![script(text)],
+        command_timeout: NEVER,
+        ping_interval: NEVER,
         ..LinkOptions::default()
     });
     let mut status = link.status();
     let mut epoch = until_up(&mut status).await;
     for _ in 0..3 {
         server.kill();
-        let begun = Instant::now();
         until_down(&mut status).await;
         // The other connection may not have noticed yet: one command finds out, the next is not even sent.
         for shard in 0..2 {
-            link.execute(shard, vec![command("PING")])
-                .await
-                .unwrap_err();
+            let lost = link.execute(shard, vec![command("PING")]);
+            timeout(PATIENCE, lost).await.unwrap().unwrap_err();
         }
-        assert!(
-            begun.elapsed() < Duration::from_millis(500),
-            "took {:?}",
-            begun.elapsed()
-        );
         assert_refused_at_once(&link).await;
 
-        server.start_again();
-        let begun = Instant::now();
+        server.restart();
         epoch = until_up_after(&mut status, epoch).await;
-        assert!(
-            begun.elapsed() < Duration::from_secs(1),
-            "took {:?}",
-            begun.elapsed()
-        );
         let evalsha = format!("EVALSHA {} 1 counter", redis::Script::new(text).get_hash());
         assert_eq!(run(&link, &evalsha).await, Value::Int(1));
     }
@@ -89,37 +82,39 @@ async fn a_killed_server_is_missed_at_once_and_found_again() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn commands_in_flight_when_the_server_died_are_indeterminate() {
-    let mut server = RedisServer::start();
-    let link = server.link();
+    let mut server = Server::start();
+    let link = server.link_with(LinkOptions {
+        command_timeout: NEVER,
+        ..LinkOptions::default()
+    });
     until_up(&mut link.status()).await;
-    server.pause();
+    server.stop();
     let in_flight = tokio::spawn({
         let link = link.clone();
         async move { link.execute(0, vec![command("SET key 1")]).await }
     });
     sleep(Duration::from_millis(100)).await;
-    let begun = Instant::now();
     server.kill();
-    let error = in_flight.await.unwrap().unwrap_err();
+    let error = timeout(PATIENCE, in_flight)
+        .await
+        .expect("it waits for its time-out");
+    let error = error.unwrap().unwrap_err();
     assert!(
         matches!(error, LinkError::Indeterminate { .. }) && error.may_have_happened(),
         "{error:?}"
-    );
-    assert!(
-        begun.elapsed() < Duration::from_millis(500),
-        "it waited for its time-out"
     );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_hangs_costs_one_time_out_and_is_used_again_at_once() {
-    let server = RedisServer::start();
-    let options = LinkOptions::default();
-    let link = server.link_with(options.clone());
+    let server = Server::start();
+    let link = server.link_with(LinkOptions {
+        dial_timeout: Duration::from_millis(100),
+        ..LinkOptions::default()
+    });
     let mut status = link.status();
     let epoch = until_up(&mut status).await;
-    server.pause();
-    let paused = Instant::now();
+    server.stop();
     let mut commands = JoinSet::new();
     for shard in 0..8 {
         let link = link.clone();
@@ -131,61 +126,42 @@ async fn a_server_that_hangs_costs_one_time_out_and_is_used_again_at_once() {
             matches!(error, LinkError::Indeterminate { .. }),
             "{error:?}"
         );
-        assert!(paused.elapsed() < options.command_timeout + Duration::from_millis(300));
     }
-    // Four unanswered commands on each connection were enough.
-    while paused.elapsed() < Duration::from_secs(3) {
+    // Four unanswered commands on each connection were enough. Meanwhile the link dials several times.
+    for _ in 0..25 {
         assert_refused_at_once(&link).await;
         let (cause, reason) = until_down(&mut status).await;
         assert_eq!(cause, DownCause::TimedOut, "{reason}");
         sleep(Duration::from_millis(20)).await;
     }
-    server.resume();
-    let resumed = Instant::now();
+    server.cont();
     until_up_after(&mut status, epoch).await;
     run(&link, "INCR counter").await;
-    assert!(
-        resumed.elapsed() < Duration::from_secs(1),
-        "took {:?}",
-        resumed.elapsed()
-    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_hangs_is_noticed_without_traffic() {
-    let server = RedisServer::start();
+    let server = Server::start();
     let (messages, _received) = mpsc::channel(1);
     let link = server.link_with(LinkOptions::default());
     let listening = link.subscribe(b"c".to_vec(), messages, Some);
     let mut status = link.status();
     let mut subscribed = listening.status();
     let epochs = (until_up(&mut status).await, until_up(&mut subscribed).await);
-    server.pause();
-    let paused = Instant::now();
+    server.stop();
     let (cause, reason) = until_down(&mut status).await;
     assert_eq!(cause, DownCause::TimedOut, "{reason}");
     let (cause, reason) = until_down(&mut subscribed).await;
     assert_eq!(cause, DownCause::TimedOut, "{reason}");
-    assert!(
-        paused.elapsed() < Duration::from_millis(2300),
-        "took {:?}",
-        paused.elapsed()
-    );
-    server.resume();
-    let resumed = Instant::now();
+    server.cont();
     until_up_after(&mut status, epochs.0).await;
     until_up_after(&mut subscribed, epochs.1).await;
-    assert!(
-        resumed.elapsed() < Duration::from_secs(1),
-        "took {:?}",
-        resumed.elapsed()
-    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_slow_command_does_not_cost_the_connection() {
-    let server = RedisServer::start();
-    let command_timeout = Duration::from_millis(300);
+    let server = Server::start();
+    let command_timeout = Duration::from_secs(1);
     // No pings in between: they would be held up as well.
     let ping_interval = Duration::from_secs(60);
     let link = server.link_with(LinkOptions {
@@ -196,7 +172,7 @@ async fn one_slow_command_does_not_cost_the_connection() {
     let mut status = link.status();
     let epoch = until_up(&mut status).await;
     // Longer than a command may take here.
-    let slow = busy_script(400_000);
+    let slow = busy_script(1_200_000);
     let error = link.execute(0, vec![slow]).await.unwrap_err();
     assert!(error.may_have_happened(), "{error:?}");
     run(&link, "PING").await;
@@ -205,7 +181,7 @@ async fn one_slow_command_does_not_cost_the_connection() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_master_that_becomes_a_replica_is_left_without_doubt() {
-    let mut server = RedisServer::start();
+    let mut server = Server::start();
     let text = "return {redis.pcall('SET', KEYS[1], 'x')}";
     let link = server.link_with(LinkOptions {
         scripts: vec![script(text)],
@@ -258,9 +234,10 @@ async fn a_master_that_becomes_a_replica_is_left_without_doubt() {
 
 #[tokio::test]
 async fn commands_in_flight_behind_a_refusal_still_get_their_replies() {
-    let mut server = RedisServer::start();
+    let mut server = Server::start();
     let link = server.link_with(LinkOptions {
         connections: 1,
+        command_timeout: NEVER,
         ..LinkOptions::default()
     });
     until_up(&mut link.status()).await;
@@ -270,8 +247,8 @@ async fn commands_in_flight_behind_a_refusal_still_get_their_replies() {
         tokio::spawn(async move { link.execute(0, vec![batch]).await })
     };
     // Both are on their way before any reply is read. The second is larger than what Redis reads at a time, so that its
-    // reply comes in another packet than the refusal, and 200 ms later.
-    let mut slow = busy_script(200_000);
+    // reply comes in another packet than the refusal, and a second later.
+    let mut slow = busy_script(1_000_000);
     slow.arg("x".repeat(1 << 20));
     let (refused, behind) = (execute(command("SET key x")), execute(slow));
     let refused = refused.await.unwrap().unwrap().items.remove(0).unwrap_err();
@@ -283,7 +260,13 @@ async fn commands_in_flight_behind_a_refusal_still_get_their_replies() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_is_not_used_before_it_has_read_its_data() {
-    let mut server = RedisServer::start();
+    // A millisecond for each key, with its clients answered in between.
+    let mut server = Server::start_with(&[
+        "--key-load-delay",
+        "1000",
+        "--loading-process-events-interval-bytes",
+        "1024",
+    ]);
     let mut fill = command("EVAL");
     fill.arg("for i = 1, 2000 do redis.call('SET', 'key' .. i, i) end")
         .arg(0);
@@ -299,14 +282,12 @@ async fn a_server_is_not_used_before_it_has_read_its_data() {
     server.admin::<()>("SAVE");
     server.kill();
     until_down(&mut status).await;
-    // A millisecond for each key, with its clients answered in between.
-    server.start_again_with(&[
-        "--key-load-delay",
-        "1000",
-        "--loading-process-events-interval-bytes",
-        "1024",
-    ]);
-    until_down_for(&mut status, DownCause::Loading).await;
+    let loading = tokio::spawn({
+        let mut status = link.status();
+        async move { until_down_for(&mut status, DownCause::Loading).await }
+    });
+    server.restart();
+    loading.await.unwrap();
     until_up_after(&mut status, epoch).await;
     assert_eq!(run(&link, "DBSIZE").await, Value::Int(2000));
 }

@@ -5,11 +5,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use leasehold_store::redis::{
-    link::{Link, LinkOptions},
-    status::DownCause,
-    url::RedisTarget,
-};
+use leasehold_store::redis::status::DownCause;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpSocket},
@@ -21,17 +17,17 @@ use tracing::{
     subscriber::{DefaultGuard, NoSubscriber},
 };
 
-use crate::store::server::{PATIENCE, RedisServer, run, until_down, until_up, until_up_after};
+use crate::{
+    common::{PATIENCE, until_up},
+    store::server::{Server, link_to, run, until_down, until_up_after},
+};
 
 const PASSWORD: &str = "hunter2";
 
 /// Dials `url` and returns why both the commands and the subscription are down.
 async fn refusals(url: &str) -> [(DownCause, String); 2] {
     let (messages, _received) = mpsc::channel(1);
-    let link = Link::start(
-        RedisTarget::parse(url, None).unwrap(),
-        LinkOptions::default(),
-    );
+    let link = link_to(url);
     let listening = link.subscribe(b"c".to_vec(), messages, Some);
     let commands = until_down(&mut link.status()).await;
     let subscription = until_down(&mut listening.status()).await;
@@ -43,12 +39,9 @@ async fn refusals(url: &str) -> [(DownCause, String); 2] {
 
 #[tokio::test]
 async fn a_refused_login_is_told_apart() {
-    let mut server = RedisServer::start();
+    let mut server = Server::start();
     let port = server.port();
-    let link = Link::start(
-        RedisTarget::parse(&format!("redis://:{PASSWORD}@127.0.0.1:{port}"), None).unwrap(),
-        LinkOptions::default(),
-    );
+    let link = link_to(&format!("redis://:{PASSWORD}@127.0.0.1:{port}"));
     let (cause, reason) = until_down(&mut link.status()).await;
     assert_eq!(cause, DownCause::Login, "{reason}");
     assert!(reason.contains("has no password"), "{reason}");
@@ -73,7 +66,7 @@ async fn a_refused_login_is_told_apart() {
 #[tokio::test]
 async fn a_server_that_repeats_the_password_is_not_quoted() {
     // "unknown command 'AUTH', with args beginning with: 'hunter2'"
-    let server = RedisServer::start_with(&[
+    let server = Server::start_with(&[
         "--rename-command",
         "AUTH",
         "",
@@ -87,11 +80,8 @@ async fn a_server_that_repeats_the_password_is_not_quoted() {
 
 #[tokio::test]
 async fn a_database_that_does_not_exist_is_named() {
-    let server = RedisServer::start();
-    let link = Link::start(
-        RedisTarget::parse(&format!("{}/99", server.url()), None).unwrap(),
-        LinkOptions::default(),
-    );
+    let server = Server::start();
+    let link = link_to(&format!("{}/99", server.url()));
     let (cause, reason) = until_down(&mut link.status()).await;
     assert_eq!(cause, DownCause::Database, "{reason}");
     assert!(reason.contains("SELECT"), "{reason}");
@@ -99,7 +89,7 @@ async fn a_database_that_does_not_exist_is_named() {
 
 #[tokio::test]
 async fn a_replica_is_refused_and_its_master_named() {
-    let mut server = RedisServer::start();
+    let mut server = Server::start();
     server.admin::<()>("REPLICAOF 127.0.0.2 1");
     let link = server.link();
     let (cause, reason) = until_down(&mut link.status()).await;
@@ -109,17 +99,10 @@ async fn a_replica_is_refused_and_its_master_named() {
 
 #[tokio::test]
 async fn a_server_that_is_full_is_told_from_a_wrong_password() {
-    let mut server = RedisServer::start();
+    let mut server = Server::start();
     server.admin::<()>("CONFIG SET requirepass correct");
     server.admin::<()>("CONFIG SET maxclients 1");
-    let link = Link::start(
-        RedisTarget::parse(
-            &format!("redis://:correct@127.0.0.1:{}", server.port()),
-            None,
-        )
-        .unwrap(),
-        LinkOptions::default(),
-    );
+    let link = link_to(&format!("redis://:correct@127.0.0.1:{}", server.port()));
     let (cause, reason) = until_down(&mut link.status()).await;
     // The server hangs up right after its answer, so that the answer itself can get lost.
     assert!(
@@ -168,10 +151,7 @@ async fn a_server_that_speaks_something_else_is_told_apart() {
         }
     });
     let (messages, _received) = mpsc::channel(1);
-    let link = Link::start(
-        RedisTarget::parse(&format!("redis://{address}"), None).unwrap(),
-        LinkOptions::default(),
-    );
+    let link = link_to(&format!("redis://{address}"));
     let _listening = link.subscribe(b"c".to_vec(), messages, Some);
     let (cause, reason) = until_down(&mut link.status()).await;
     assert_eq!(cause, DownCause::NotRedis, "{reason}");
@@ -228,13 +208,10 @@ impl Log {
 async fn a_server_that_may_evict_locks_is_warned_of_once() {
     let log = Log::default();
     let _guard = log.collect();
-    let mut server = RedisServer::start();
+    let mut server = Server::start();
     let url = format!("redis://worker:{PASSWORD}@127.0.0.1:{}", server.port());
     server.admin::<()>(&format!("ACL SETUSER worker on >{PASSWORD} ~* &* +@all"));
-    let link = Link::start(
-        RedisTarget::parse(&url, None).unwrap(),
-        LinkOptions::default(),
-    );
+    let link = link_to(&url);
     let mut status = link.status();
     let mut epoch = until_up(&mut status).await;
     assert_eq!(log.count("maxmemory-policy"), 0);

@@ -1,73 +1,35 @@
 //! `rediss://`: the link trusts the right authority, and no other.
 
 use std::{
+    fs,
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
-    time::Duration,
 };
 
-use leasehold_core::id::CoordinatorId;
 use leasehold_store::{
     Options, Store, StoreUrlError, TlsFiles,
-    measure::Meter,
     redis::{
         link::{Link, LinkOptions},
-        status::{DownCause, LinkStatus},
+        status::DownCause,
         url::RedisTarget,
     },
 };
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+use leasehold_tests::{
+    Authority, RedisServer, certificates, certificates::Issued, ports::free_port,
+};
 use redis::Value;
 use tempfile::TempDir;
-use tokio::{
-    sync::{mpsc, watch},
-    time::timeout,
+
+use crate::{
+    common::{options, until_up},
+    store::server::{Server, carries_messages, run, until_down, until_down_for},
 };
 
-use crate::store::{
-    ports::free_port,
-    server::{PATIENCE, RedisServer, run, until_down, until_down_for, until_up},
-};
-
-/// An authority, and a certificate of it for 127.0.0.1 only.
-struct Certificates {
-    directory: TempDir,
-}
-
-impl Certificates {
-    fn new() -> Self {
-        let directory = TempDir::new().unwrap();
-        let mut params = CertificateParams::new(Vec::new()).unwrap();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let ca = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
-        let key = KeyPair::generate().unwrap();
-        let params = CertificateParams::new(["127.0.0.1".to_owned()]).unwrap();
-        let certificate = params.signed_by(&key, &ca).unwrap();
-        let write =
-            |name: &str, pem: String| std::fs::write(directory.path().join(name), pem).unwrap();
-        write("ca.pem", ca.pem());
-        write("server.pem", certificate.pem());
-        write("server.key", key.serialize_pem());
-        let key = KeyPair::generate().unwrap();
-        let mut params = CertificateParams::new(["coordinator".to_owned()]).unwrap();
-        // With its authority's own name OpenSSL would take it for signed by itself.
-        params
-            .distinguished_name
-            .push(DnType::CommonName, "coordinator");
-        write("client.pem", params.signed_by(&key, &ca).unwrap().pem());
-        write("client.key", key.serialize_pem());
-        Self { directory }
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.directory.path().join(name)
-    }
-}
-
-/// A server whose port speaks TLS alone.
+/// A server with a certificate of an authority, for 127.0.0.1 alone.
 struct TlsServer {
-    server: RedisServer,
-    certificates: Certificates,
+    server: Server,
+    authority: Authority,
+    certificate: Issued,
+    /// The port that speaks TLS.
     port: u16,
 }
 
@@ -78,50 +40,32 @@ impl TlsServer {
 
     /// Starts a server that asks its clients for certificates, or does not.
     fn start_asking(asking: &str) -> Self {
-        let certificates = Certificates::new();
+        let authority = Authority::new("store");
+        let certificate = authority.server_for(&["127.0.0.1"]).issue();
         let port = free_port();
-        let path = |name: &str| certificates.path(name).to_str().unwrap().to_owned();
-        let server = RedisServer::start_with(&[
-            "--tls-port",
-            &port.to_string(),
-            "--tls-cert-file",
-            &path("server.pem"),
-            "--tls-key-file",
-            &path("server.key"),
-            "--tls-ca-cert-file",
-            &path("ca.pem"),
-            "--tls-auth-clients",
-            asking,
-        ]);
+        let arguments = arguments(&authority, &certificate, port, asking);
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         Self {
-            server,
-            certificates,
+            server: Server::start_with(&arguments),
+            authority,
+            certificate,
             port,
         }
     }
 
-    fn path(&self, name: &str) -> String {
-        self.certificates.path(name).to_str().unwrap().to_owned()
+    fn url(&self) -> String {
+        format!("rediss://127.0.0.1:{}", self.port)
     }
 
-    /// Returns a sentinel that knows this server as the master `m`, over TLS, and whose port speaks TLS alone.
-    fn sentinel(&self) -> (ChildGuard, u16) {
+    /// Returns a sentinel that knows this server as the master `m`, over TLS, and the port at which it speaks TLS.
+    fn sentinel(&self) -> (RedisServer, u16) {
         let port = free_port();
-        let file = self.certificates.path("sentinel.conf");
-        let configuration = format!("sentinel monitor m 127.0.0.1 {} 1\n", self.port);
-        std::fs::write(&file, configuration).unwrap();
-        let child = Command::new("redis-server")
-            .arg(&file)
-            .args(["--sentinel", "--bind", "127.0.0.1", "--port", "0"])
-            .args(["--tls-port", &port.to_string(), "--tls-replication", "yes"])
-            .args(["--tls-cert-file", &self.path("server.pem")])
-            .args(["--tls-key-file", &self.path("server.key")])
-            .args(["--tls-ca-cert-file", &self.path("ca.pem")])
-            .args(["--tls-auth-clients", "no"])
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
-        (ChildGuard(child), port)
+        let arguments = arguments(&self.authority, &self.certificate, port, "no");
+        let arguments = arguments.iter().map(String::as_str);
+        let sentinel = RedisServer::options()
+            .sentinel(format!("sentinel monitor m 127.0.0.1 {} 1\n", self.port))
+            .arguments(arguments.chain(["--tls-replication", "yes"]));
+        (sentinel.start(), port)
     }
 
     async fn refusal(&self, url: &str, ca: Option<&Path>) -> (DownCause, String) {
@@ -130,31 +74,29 @@ impl TlsServer {
     }
 }
 
-struct ChildGuard(Child);
-
-impl Drop for ChildGuard {
-    fn drop(&mut self) {
-        _ = self.0.kill();
-        _ = self.0.wait();
-    }
+/// Returns the arguments of a server with a port for TLS.
+fn arguments(authority: &Authority, own: &Issued, port: u16, asking: &str) -> Vec<String> {
+    let path = |path: &Path| path.to_str().unwrap().to_owned();
+    [
+        ("port", port.to_string()),
+        ("cert-file", path(&own.cert)),
+        ("key-file", path(&own.key)),
+        ("ca-cert-file", path(&authority.ca())),
+        ("auth-clients", asking.to_owned()),
+    ]
+    .into_iter()
+    .flat_map(|(name, value)| [format!("--tls-{name}"), value])
+    .collect()
 }
 
-/// Opens a store, and returns it with its first lasting status.
-fn open(url: String, ca: PathBuf) -> (Store, watch::Receiver<LinkStatus>) {
-    let options = Options {
-        url,
-        tls: Some(&*ca).into(),
-        key_prefix: "lock:".to_owned(),
-        timeout: Duration::from_secs(1),
-        connections: 1,
-        acknowledgement: None,
-        max_hold: Duration::from_secs(10),
-        meter: Meter::default(),
-        coordinator: CoordinatorId::new("tls"),
-    };
-    let (store, _) = leasehold_store::open(options).unwrap();
-    let status = store.status();
-    (store, status)
+/// Opens a store that trusts an authority.
+fn open(url: &str, authority: &Authority) -> Store {
+    let (store, _) = leasehold_store::open(Options {
+        tls: Some(&*authority.ca()).into(),
+        ..options(url)
+    })
+    .unwrap();
+    store
 }
 
 #[tokio::test]
@@ -162,12 +104,11 @@ async fn sentinels_and_the_master_that_they_name_are_checked_alike() {
     let tls = TlsServer::start();
     let (_sentinel, port) = tls.sentinel();
     let url = format!("rediss+sentinel://127.0.0.1:{port}/m");
-    let (_store, mut status) = open(url.clone(), tls.certificates.path("ca.pem"));
-    until_up(&mut status).await;
+    let store = open(&url, &tls.authority);
+    until_up(&mut store.status()).await;
 
-    let stranger = Certificates::new();
-    let (_store, mut status) = open(url, stranger.path("ca.pem"));
-    let reason = until_down_for(&mut status, DownCause::Tls).await;
+    let store = open(&url, &Authority::new("stranger"));
+    let reason = until_down_for(&mut store.status(), DownCause::Tls).await;
     let sentinel = format!("TLS with the sentinel at 127.0.0.1:{port} failed");
     assert!(reason.contains(&sentinel), "{reason}");
 }
@@ -177,28 +118,19 @@ async fn a_server_of_the_given_authority_is_used() {
     let mut tls = TlsServer::start();
     tls.server.admin::<()>("CONFIG SET requirepass hunter2");
     let url = format!("rediss://:hunter2@127.0.0.1:{}/2", tls.port);
-    let (messages, mut received) = mpsc::channel(1);
     let link = Link::start(
-        RedisTarget::parse(&url, Some(&*tls.certificates.path("ca.pem"))).unwrap(),
+        RedisTarget::parse(&url, Some(&*tls.authority.ca())).unwrap(),
         LinkOptions::default(),
     );
-    let listening = link.subscribe(b"c".to_vec(), messages, Some);
-    until_up(&mut link.status()).await;
-    until_up(&mut listening.status()).await;
+    carries_messages(&link).await;
     assert_eq!(run(&link, "SET key value").await, Value::Okay);
-    assert_eq!(run(&link, "PUBLISH c hello").await, Value::Int(1));
-    assert_eq!(
-        timeout(PATIENCE, received.recv()).await.unwrap().unwrap(),
-        b"hello"
-    );
 }
 
 #[tokio::test]
 async fn a_server_that_cannot_prove_itself_is_refused() {
     let tls = TlsServer::start();
-    let url = format!("rediss://127.0.0.1:{}", tls.port);
-    let stranger = Certificates::new();
-    let (cause, reason) = tls.refusal(&url, Some(&stranger.path("ca.pem"))).await;
+    let stranger = Authority::new("stranger");
+    let (cause, reason) = tls.refusal(&tls.url(), Some(&stranger.ca())).await;
     assert_eq!(cause, DownCause::Tls, "{reason}");
     assert!(
         cause.needs_operator() && reason.contains("certificate"),
@@ -206,9 +138,7 @@ async fn a_server_that_cannot_prove_itself_is_refused() {
     );
 
     let other_name = format!("rediss://localhost:{}", tls.port);
-    let (cause, reason) = tls
-        .refusal(&other_name, Some(&tls.certificates.path("ca.pem")))
-        .await;
+    let (cause, reason) = tls.refusal(&other_name, Some(&tls.authority.ca())).await;
     assert_eq!(cause, DownCause::Tls, "{reason}");
     assert!(reason.contains("localhost"), "{reason}");
 }
@@ -226,9 +156,7 @@ async fn a_wrong_scheme_is_not_a_riddle() {
     assert!(reason.contains("write rediss://"), "{reason}");
 
     let url = format!("rediss://127.0.0.1:{}", tls.server.port());
-    let (cause, reason) = tls
-        .refusal(&url, Some(&tls.certificates.path("ca.pem")))
-        .await;
+    let (cause, reason) = tls.refusal(&url, Some(&tls.authority.ca())).await;
     assert!(
         matches!(cause, DownCause::Tls | DownCause::TimedOut),
         "{reason}"
@@ -239,45 +167,42 @@ async fn a_wrong_scheme_is_not_a_riddle() {
 #[tokio::test]
 async fn files_that_are_replaced_count_for_the_next_connection() {
     let tls = TlsServer::start_asking("yes");
-    let stranger = Certificates::new();
+    let (strangers, known) = (Authority::new("stranger"), &tls.authority);
     // What is wrong at first: the authority, and our own certificate.
-    let ours = TempDir::new().unwrap();
-    let path = |name: &str| ours.path().join(name);
-    let take = |from: &Certificates, names: &[&str]| {
-        for name in names {
-            std::fs::copy(from.path(name), path("new")).unwrap();
-            std::fs::rename(path("new"), path(name)).unwrap();
-        }
+    let directory = TempDir::new().unwrap();
+    let ca = directory.path().join("ca.pem");
+    let [ours, right] = [&strangers, known].map(|of| of.client("coordinator").issue());
+    let take = |from: PathBuf, to: &Path| {
+        certificates::replace(to, &fs::read_to_string(from).unwrap());
     };
-    take(&stranger, &["ca.pem", "client.pem", "client.key"]);
+    take(strangers.ca(), &ca);
     let files = TlsFiles {
-        ca: Some(path("ca.pem")),
-        identity: Some((path("client.pem"), path("client.key"))),
+        ca: Some(ca.clone()),
+        identity: Some((ours.cert.clone(), ours.key.clone())),
     };
-    let url = format!("rediss://127.0.0.1:{}", tls.port);
     let link = Link::start(
-        RedisTarget::parse(&url, files.clone()).unwrap(),
+        RedisTarget::parse(&tls.url(), files.clone()).unwrap(),
         LinkOptions::default(),
     );
     let mut status = link.status();
     until_down_for(&mut status, DownCause::Tls).await;
-    take(&tls.certificates, &["ca.pem"]);
+    take(known.ca(), &ca);
     // The server hangs up on a certificate of somebody else's.
     until_down_for(&mut status, DownCause::Lost).await;
     // Half of an identity is none: what was there before goes on.
-    take(&tls.certificates, &["client.pem"]);
+    take(right.cert, &ours.cert);
     assert!(matches!(
         files.check()[..],
         [StoreUrlError::IdentityUnusable { .. }]
     ));
-    take(&tls.certificates, &["client.key"]);
+    take(right.key, &ours.key);
     assert!(files.check().is_empty());
     until_up(&mut status).await;
     assert_eq!(run(&link, "SET key value").await, Value::Okay);
 
     // Without any we are not let in.
     let none = Link::start(
-        RedisTarget::parse(&url, Some(&*path("ca.pem"))).unwrap(),
+        RedisTarget::parse(&tls.url(), Some(&*ca)).unwrap(),
         LinkOptions::default(),
     );
     until_down_for(&mut none.status(), DownCause::Lost).await;
