@@ -6,15 +6,12 @@ use std::{
 };
 
 use leasehold_client::{
-    AcquireError, Client, FailureKind, HoldError, LockGuard, LockState, LostReason,
+    AcquireError, Client, Failure, FailureKind, HoldError, LockGuard, LockState, LostReason,
 };
 use leasehold_tests::{RawSession, wait};
 use tokio::time::timeout;
 
-use super::{
-    signed,
-    site::{NOTICED, Site, TTL, table, token},
-};
+use super::site::{NOTICED, Site, TTL, table, token};
 
 /// Longer than anything here takes on a busy machine.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -51,6 +48,18 @@ async fn newcomer(site: &Site, ttl: Duration) -> Client {
     let known = site.newcomer("mine").await;
     site.replace("mine.token", &known.token.unwrap());
     client(site, ttl).await
+}
+
+/// Reads what a watcher or an observer is told until it is refused.
+async fn refused<T>(mut next: impl AsyncFnMut() -> Option<Result<T, Failure>>) -> FailureKind {
+    let refused = async {
+        loop {
+            if let Err(failure) = next().await.expect("a refusal is told") {
+                return failure.kind();
+            }
+        }
+    };
+    timeout(LIMIT, refused).await.unwrap()
 }
 
 /// Opens another caller's session that holds the lock.
@@ -101,26 +110,10 @@ async fn a_removed_client_learns_of_it_everywhere_and_goes_on_with_a_newer_token
         matches!(error, AcquireError::Unauthenticated { .. }),
         "{error:?}"
     );
-    let refused = async {
-        loop {
-            match watcher.next().await {
-                Some(Err(failure)) => return failure,
-                told => assert!(told.is_some()),
-            }
-        }
-    };
-    let failure = timeout(LIMIT, refused).await.unwrap();
-    assert_eq!(failure.kind(), FailureKind::Unauthenticated);
-    let refused = async {
-        loop {
-            match observer.next().await {
-                Some(Err(failure)) => return failure,
-                told => assert!(told.is_some()),
-            }
-        }
-    };
-    let failure = timeout(LIMIT, refused).await.unwrap();
-    assert_eq!(failure.kind(), FailureKind::Unauthenticated);
+    let kind = refused(async || watcher.next().await).await;
+    assert_eq!(kind, FailureKind::Unauthenticated);
+    let kind = refused(async || observer.next().await).await;
+    assert_eq!(kind, FailureKind::Unauthenticated);
     let error = client.admin().get_lock("a").await.unwrap_err();
     assert_eq!(error.kind(), FailureKind::Unauthenticated);
 
@@ -143,11 +136,17 @@ async fn a_removed_client_learns_of_it_everywhere_and_goes_on_with_a_newer_token
 
 #[tokio::test]
 async fn a_client_with_a_newer_token_in_time_has_its_locks_back() {
-    let site = Site::start(&rules());
-    let expires = SystemTime::now() + Duration::from_secs(3);
-    let line = format!("expires={}", humantime::format_rfc3339_millis(expires));
-    let known = site.newcomer_until("mine", &line).await;
-    site.replace("mine.token", &known.token.unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    let expires = SystemTime::now() + Duration::from_secs(6);
+    let (known, line) = token("mine");
+    let expires = humantime::format_rfc3339_millis(expires);
+    std::fs::write(
+        folder.path().join("tokens"),
+        format!("{line} expires={expires}\n"),
+    )
+    .unwrap();
+    let site = Site::start_in(folder, &rules(), &["--token-file", "tokens"]);
+    site.replace("mine.token", &known);
     let client = client(&site, LONG).await;
     let guard = client.lock("a").await.unwrap();
     let leadership = client.election("e").campaign("me").await.unwrap();
@@ -231,65 +230,4 @@ async fn a_permission_that_is_revoked_is_the_reason_and_the_rest_goes_on() {
     assert_eq!(client.default_session().info(), session);
     guard.release().await.unwrap();
     kept.release().await.unwrap();
-}
-
-#[tokio::test]
-async fn a_token_that_is_renewed_before_it_expires_costs_nothing() {
-    let (site, sign) = signed::site_of_ci(&table("jwt:ci", "acquire", "locks", ""));
-    let expires = Duration::from_secs(10);
-    site.replace("mine.token", &sign(expires));
-    let expired = tokio::time::sleep(expires + Duration::from_secs(1));
-    let client = client(&site, LONG).await;
-    let guard = client.lock("a").await.unwrap();
-    let permits = client.semaphore("s", 2).permits(2).await.unwrap();
-    let first = client.default_session().info().unwrap();
-    site.replace("mine.token", &sign(Duration::from_secs(600)));
-    let all = async {
-        let (guard, permits) = (guard.changed(), permits.changed());
-        tokio::select! {
-            changed = guard => changed,
-            changed = permits => changed,
-        }
-    };
-    tokio::select! {
-        changed = all => panic!("it was {changed:?} meanwhile"),
-        () = expired => {}
-    }
-    let second = client.default_session().info().unwrap();
-    assert_ne!(first.session_id, second.session_id);
-    assert_eq!(
-        (guard.state(), permits.state()),
-        (LockState::Held, LockState::Held)
-    );
-    guard.release().await.unwrap();
-    permits.release().await.unwrap();
-}
-
-#[tokio::test]
-async fn a_newer_token_that_nobody_knows_leaves_the_session_as_it_was() {
-    let site = Site::start(&rules());
-    let client = newcomer(&site, TTL).await;
-    let guard = client.lock("a").await.unwrap();
-    let (unknown, line) = token("mine");
-    site.replace("mine.token", &unknown);
-    // Calls come with it at once, and show when it is known.
-    let refused = client.admin().get_lock("a").await.unwrap_err();
-    assert_eq!(refused.kind(), FailureKind::Unauthenticated);
-    let attempted = tokio::time::sleep(NOTICED);
-    tokio::select! {
-        changed = guard.changed() => panic!("it was {changed:?}"),
-        () = attempted => {}
-    }
-    let tokens = std::fs::read_to_string(site.file("tokens")).unwrap();
-    site.replace("tokens", &format!("{tokens}{line}\n"));
-    let before = client.default_session().info();
-    wait::until("the session to come with it", LIMIT + NOTICED, || async {
-        assert_eq!(guard.state(), LockState::Held);
-        match client.default_session().info() {
-            now if now != before => Ok(()),
-            now => Err(now),
-        }
-    })
-    .await;
-    guard.release().await.unwrap();
 }

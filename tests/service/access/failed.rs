@@ -7,7 +7,7 @@ use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
 use super::{
-    signed::site_of_ci_with,
+    signed::site_of_ci,
     site::{Site, reason},
 };
 
@@ -66,7 +66,7 @@ fn assert_limited(answers: Vec<Result<(), Status>>) {
 
 #[tokio::test]
 async fn callers_that_fail_too_often_are_refused_unseen_and_verified_callers_are_not() {
-    let (site, sign_for) = site_of_ci_with("", &FLAGS);
+    let (site, sign_for) = site_of_ci("", &FLAGS);
     let verified = sign_for(LASTS);
     site.caller(Some(&verified)).await.is_known().await.unwrap();
 

@@ -5,13 +5,14 @@ use std::time::{Duration, Instant, SystemTime};
 use leasehold_proto::v1::SessionOpen;
 use leasehold_tests::{
     RawSession,
-    raw::{PROMPT, resume_hold, wire},
+    raw::{PROMPT, exclusive, resume_hold},
 };
 use tonic::Code;
 
-use super::site::{Caller, NOTICED, Site, TTL, reason, table};
-
-const LATE: Duration = Duration::from_secs(3);
+use super::{
+    resumed::resume,
+    site::{Caller, NOTICED, Site, TTL, reason, table, token},
+};
 
 fn rules() -> String {
     table("token:*", "acquire", "locks", "")
@@ -22,8 +23,7 @@ async fn scene(mine: &Caller, other: &Caller) -> (RawSession, RawSession, u64) {
     let mut session = mine.session().await;
     session.acquire("a").await;
     let mut waiting = other.session().await;
-    let next = waiting.ask("a", None).await;
-    waiting.queued(next).await;
+    let next = waiting.wait_for(exclusive("a")).await;
     (session, waiting, next)
 }
 
@@ -33,13 +33,9 @@ async fn ends(mut session: RawSession, mut waiting: RawSession, next: u64, why: 
     assert_eq!(status.code(), Code::Unauthenticated, "{status:?}");
     assert_eq!(reason(&status), why);
     let promised = session.good_until().expect("heartbeats were answered");
-    waiting.granted(next, TTL + LATE).await;
+    waiting.granted(next, TTL + PROMPT).await;
     let at = Instant::now();
-    assert!(
-        at >= promised,
-        "{:?} before what was promised had passed",
-        promised - at
-    );
+    assert!(at >= promised, "{:?} early", promised - at);
 }
 
 #[tokio::test]
@@ -57,11 +53,7 @@ async fn a_removed_token_ends_its_streams_and_leaves_what_was_promised() {
         Code::Unauthenticated
     );
     // Whoever has not opened its session by then does not.
-    let open = SessionOpen {
-        ttl: wire(TTL),
-        ..SessionOpen::default()
-    };
-    unopened.ask_open(open).await;
+    unopened.ask_open(SessionOpen::default()).await;
     assert_eq!(
         reason(&unopened.next(PROMPT).await.unwrap_err()),
         "UNAUTHENTICATED"
@@ -70,31 +62,25 @@ async fn a_removed_token_ends_its_streams_and_leaves_what_was_promised() {
 
 #[tokio::test]
 async fn an_expired_token_ends_its_streams_and_a_newer_one_resumes() {
-    let site = Site::start(&rules());
-    let expires = SystemTime::now() + Duration::from_secs(4);
-    let mine = site
-        .newcomer_until("mine", &format!("expires={}", rfc3339(expires)))
-        .await;
-    let newer = site.newcomer("mine").await;
+    let folder = tempfile::tempdir().unwrap();
+    let expires = SystemTime::now() + Duration::from_secs(6);
+    let ((short, line), (long, newer)) = (token("mine"), token("mine"));
+    let expiry = humantime::format_rfc3339_millis(expires);
+    let tokens = format!("{line} expires={expiry}\n{newer}\n");
+    std::fs::write(folder.path().join("tokens"), tokens).unwrap();
+    let site = Site::start_in(folder, &rules(), &["--token-file", "tokens"]);
+    let mine = site.caller(Some(&short)).await;
     let mut session = mine.session().await;
     let held = session.acquire("a").await;
     let status = session.end(NOTICED).await.unwrap_err();
     assert_eq!(reason(&status), "IDENTITY_EXPIRED");
     // The file has it in whole milliseconds.
     assert!(SystemTime::now() + Duration::from_millis(1) > expires);
-    assert_eq!(
-        reason(&mine.is_known().await.unwrap_err()),
-        "IDENTITY_EXPIRED"
-    );
+    let refused = mine.is_known().await.unwrap_err();
+    assert_eq!(reason(&refused), "IDENTITY_EXPIRED");
     // Nobody had it in between.
-    let mut again = newer.try_session().await.unwrap();
-    let open = SessionOpen {
-        ttl: wire(TTL),
-        resume: vec![resume_hold(&held.lock)],
-        ..SessionOpen::default()
-    };
-    let id = again.ask_open(open).await;
-    let resumed = again.opened(id).await;
+    let newer = site.caller(Some(&long)).await;
+    let (_again, resumed) = resume(&newer, vec![resume_hold(&held.lock)]).await;
     assert_eq!(resumed.only_hold().fencing_token, held.lock.fencing_token);
 }
 
@@ -107,8 +93,4 @@ async fn the_first_source_of_identities_ends_the_streams_of_nobody() {
     site.ask_for_tokens();
     let status = session.end(NOTICED).await.unwrap_err();
     assert_eq!(reason(&status), "UNAUTHENTICATED");
-}
-
-fn rfc3339(time: SystemTime) -> String {
-    humantime::format_rfc3339_millis(time).to_string()
 }

@@ -1,6 +1,6 @@
 //! Permissions of a session that is kept for a resume after its stream has ended.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use leasehold_proto::v1::{GetLockRequest, GrantedLock, SessionOpen};
 use leasehold_tests::{
@@ -85,41 +85,14 @@ async fn a_kept_session_gives_up_at_once_what_it_may_not_have_any_more() {
 }
 
 #[tokio::test]
-async fn holds_revoked_before_the_stream_ended_are_given_up_when_it_does() {
-    let mut site = Site::start(&rules(&["a/", "b/"]));
+async fn a_kept_session_ends_with_the_identity_that_it_is_kept_for() {
+    let site = Site::start(&rules(&["a/"]));
     let (mine, other) = (site.newcomer("mine").await, site.newcomer("other").await);
     let mut session = patient(&mine, Vec::new()).await;
     session.acquire("a/held").await;
-    // This is kept.
-    session.acquire("b/held").await;
     let (mut next, id) = behind(&other, "a/held").await;
-    site.permit(&rules(&["b/"]));
-    session.lost(PROMPT).await;
     drop(session);
-    next.granted(id, PROMPT).await;
-}
-
-#[tokio::test]
-async fn a_kept_session_ends_with_the_identity_that_it_is_kept_for() {
-    let site = Site::start(&rules(&["a/"]));
-    let other = site.newcomer("other").await;
-    for removed in [true, false] {
-        let expires = humantime::format_rfc3339_millis(SystemTime::now() + Duration::from_secs(5));
-        let rest = if removed {
-            String::new()
-        } else {
-            format!("expires={expires}")
-        };
-        let mine = site.newcomer_until("mine", &rest).await;
-        let mut session = patient(&mine, Vec::new()).await;
-        session.acquire("a/held").await;
-        let (mut next, id) = behind(&other, "a/held").await;
-        drop(session);
-        until_kept(&other, "a/held").await;
-        if removed {
-            site.remove("mine");
-        }
-        let granted = next.granted(id, NOTICED).await;
-        assert!(next.release(&granted.lock).await);
-    }
+    until_kept(&other, "a/held").await;
+    site.remove("mine");
+    next.granted(id, NOTICED).await;
 }

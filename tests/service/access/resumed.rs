@@ -86,22 +86,6 @@ async fn holds_without_permission_are_left_out_of_a_resume_and_left_alone() {
 }
 
 #[tokio::test]
-async fn a_session_opens_though_it_may_have_nothing_of_what_it_resumes() {
-    let site = Site::start(&table("token:mine", "acquire", "locks", "a/"));
-    let mine = site.newcomer("mine").await;
-    let lock = GrantedLock {
-        name: "b".to_owned(),
-        owner_id: fresh_owner_id(),
-        fencing_token: 7,
-        hold_count: 1,
-        permits: 0,
-    };
-    let (mut session, resumed) = resume(&mine, vec![resume_hold(&lock)]).await;
-    assert_eq!((resumed.resumed.len(), resumed.refused.len()), (0, 1));
-    session.acquire("a/1").await;
-}
-
-#[tokio::test]
 async fn a_resume_needs_the_permission_for_the_mode_of_the_hold() {
     let rules = table("token:locks", "acquire", "locks", "")
         + &table("token:elections", "acquire", "elections", "");

@@ -2,17 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use leasehold_proto::v1::{
-    AcquireOutcome, AcquireRequest, LostReason, SessionDowngrade, SessionReduce, SessionSetValue,
-    session_request::Request,
-};
-use leasehold_tests::raw::{PROMPT, by, exclusive, once_more, shared, wire};
+use leasehold_proto::v1::{AcquireOutcome, LostReason};
+use leasehold_tests::raw::{PROMPT, acquire_request, by, several, shared, wire};
 use tonic::Code;
 
 use super::site::{Site, TTL, missing, table};
-
-/// Tolerated delay after the promised time of the next grant, on a busy machine.
-const LATE: Duration = Duration::from_secs(3);
 
 fn rules(mine: &[&str]) -> String {
     let mine = mine
@@ -47,13 +41,9 @@ async fn a_hold_is_told_lost_and_left_for_as_long_as_was_promised() {
         (&lost.lock.name, &lost.lock.owner_id)
     );
 
-    let granted = waiting.granted(next, TTL + LATE).await;
+    let granted = waiting.granted(next, TTL + PROMPT).await;
     let at = Instant::now();
-    assert!(
-        at >= promised,
-        "{:?} before what was promised had passed",
-        promised - at
-    );
+    assert!(at >= promised, "{:?} early", promised - at);
     assert!(granted.lock.fencing_token > lost.lock.fencing_token);
     // What it may hold still goes on, for longer than anything was promised by then.
     tokio::time::sleep_until((promised + TTL).into()).await;
@@ -69,89 +59,6 @@ async fn a_hold_is_told_lost_and_left_for_as_long_as_was_promised() {
 }
 
 #[tokio::test]
-async fn revoked_holds_can_be_given_back_at_once() {
-    let mut site = Site::start(&rules(&["a/"]));
-    let (mine, other) = (site.newcomer("mine").await, site.newcomer("other").await);
-    let mut session = mine.session().await;
-    let (one, two) = (session.acquire("a/1").await, session.acquire("a/2").await);
-    let mut waiting = other.session().await;
-    let (first, second) = (
-        waiting.ask("a/1", None).await,
-        waiting.ask("a/2", None).await,
-    );
-    waiting.queued(first).await;
-    waiting.queued(second).await;
-    let promised = session.heartbeat().await;
-    site.permit(&rules(&["other/"]));
-    assert_eq!(session.lost(PROMPT).await.len(), 2);
-    assert!(session.release(&one.lock).await);
-    waiting.granted(first, PROMPT).await;
-    assert!(Instant::now() < promised, "it was waited for");
-    drop(two);
-    // Its process ends: it believes in nothing any more.
-    drop(session);
-    waiting.granted(second, PROMPT).await;
-}
-
-#[tokio::test]
-async fn revoked_holds_last_until_they_are_given_back_as_often_as_held() {
-    let mut site = Site::start(&rules(&["a/"]));
-    let (mine, other) = (site.newcomer("mine").await, site.newcomer("other").await);
-    let mut session = mine.session().await;
-    let held = session.take_one(by(7, exclusive("a/1"))).await;
-    session.take_one(once_more(7, exclusive("a/1"))).await;
-    let mut waiting = other.session().await;
-    let next = waiting.ask("a/1", None).await;
-    waiting.queued(next).await;
-    session.heartbeat().await;
-    site.permit(&rules(&["other/"]));
-    session.lost(PROMPT).await;
-    // Whoever asked first counts on it still.
-    let released = session.release_once(&held).await;
-    assert_eq!((released.released, released.hold_count), (true, 1));
-    let nothing = waiting.find(Duration::from_millis(200), |said| said.request_id == next);
-    let nothing = tokio::time::timeout(Duration::from_millis(100), nothing).await;
-    assert!(nothing.is_err(), "{nothing:?}");
-    let released = session.release_once(&held).await;
-    assert_eq!((released.released, released.hold_count), (true, 0));
-    waiting.granted(next, PROMPT).await;
-}
-
-#[tokio::test]
-async fn revoked_holds_can_not_be_changed() {
-    let mut site = Site::start(&rules(&["a/"]));
-    let mine = site.newcomer("mine").await;
-    let mut session = mine.session().await;
-    let held = session.acquire("a/1").await.lock;
-    assert!(session.set_value(&held, "before").await);
-    for rules in [rules(&["other/"]), rules(&["a/"])] {
-        site.permit(&rules);
-        if session.unread_unasked().is_empty() && rules.contains("other/") {
-            session.lost(PROMPT).await;
-        }
-        // Also once it would be permitted again: it was told that it lost it.
-        let (name, owner_id) = (held.name.clone(), held.owner_id.clone());
-        let set_value = Request::SetValue(SessionSetValue {
-            name: name.clone(),
-            owner_id: owner_id.clone(),
-            value: b"after".to_vec(),
-        });
-        let reduce = Request::Reduce(SessionReduce {
-            name: name.clone(),
-            owner_id: owner_id.clone(),
-            permits: 1,
-        });
-        let downgrade = Request::Downgrade(SessionDowngrade { name, owner_id });
-        for change in [set_value, downgrade, reduce] {
-            let id = session.send(change).await;
-            let refused = session.refusal(id, PROMPT).await;
-            assert_eq!(refused.reason, "PERMISSION_DENIED");
-        }
-    }
-    assert!(session.release(&held).await);
-}
-
-#[tokio::test]
 async fn a_wait_that_ends_tells_of_the_holder_by_what_may_be_seen_then() {
     let inspect = table("token:mine", "inspect", "locks", "");
     let mut site = Site::start(&(rules(&["a/"]) + &inspect));
@@ -161,12 +68,13 @@ async fn a_wait_that_ends_tells_of_the_holder_by_what_may_be_seen_then() {
     let ask = |wait: Duration| {
         let (mut caller, mine) = (mine.locks(), mine.clone());
         async move {
-            let request = mine.says(AcquireRequest {
-                name: "a/1".to_owned(),
-                wait: wire(wait),
-                ..AcquireRequest::default()
-            });
-            caller.acquire(request).await.unwrap().into_inner()
+            let mut request = acquire_request("a/1");
+            request.wait = wire(wait);
+            caller
+                .acquire(mine.says(request))
+                .await
+                .unwrap()
+                .into_inner()
         }
     };
     assert!(ask(Duration::from_millis(1)).await.holder.is_some());
@@ -197,22 +105,18 @@ async fn waits_end_and_give_their_places_up() {
     let plain = session.ask("a/1", None).await;
     session.queued(plain).await;
     let actors = session.wait_for(by(7, shared("a/1"))).await;
-    let several = session
-        .wait_for(leasehold_tests::raw::several(["a/1", "a/2"]))
-        .await;
+    let both = session.wait_for(several(["a/1", "a/2"])).await;
     let mut caller = mine.locks();
-    let request = mine.says(AcquireRequest {
-        name: "a/1".to_owned(),
-        wait: wire(Duration::from_secs(60)),
-        ..AcquireRequest::default()
-    });
+    let mut request = acquire_request("a/1");
+    request.wait = wire(Duration::from_secs(60));
+    let request = mine.says(request);
     let unary = tokio::spawn(async move { caller.acquire(request).await });
     let mut behind = other.session().await;
     let last = behind.ask("a/1", None).await;
     behind.queued(last).await;
 
     site.permit(&rules(&["other/"]));
-    for waiting in [plain, actors, several] {
+    for waiting in [plain, actors, both] {
         let refused = session.refusal(waiting, PROMPT).await;
         assert_eq!(refused.reason, "PERMISSION_DENIED");
         assert_eq!(refused.code, Code::PermissionDenied as i32);
@@ -249,11 +153,7 @@ async fn a_leader_steps_down_and_candidates_give_up() {
     let (_, told) = third.next(PROMPT).await;
     let on = ("acquire".to_owned(), "e".to_owned());
     assert_eq!(missing(&told.unwrap_err()), on);
-    let elected = next.elected(TTL + LATE).await;
-    assert!(
-        elected.at >= promised,
-        "elected {:?} early",
-        promised - elected.at
-    );
+    let elected = next.elected(TTL + PROMPT).await;
+    assert!(elected.at >= promised, "{:?} early", promised - elected.at);
     assert!(elected.token > term.token);
 }

@@ -98,12 +98,7 @@ fn site_with(set: &Value, rules: &str, more: &[&str]) -> Site {
 }
 
 /// Returns a site that accepts signed tokens, and a function that signs one for `ci` with this lifetime.
-pub(super) fn site_of_ci(rules: &str) -> (Site, impl Fn(Duration) -> String + use<>) {
-    site_of_ci_with(rules, &[])
-}
-
-/// Does the same with further flags.
-pub(super) fn site_of_ci_with(
+pub(super) fn site_of_ci(
     rules: &str,
     flags: &[&str],
 ) -> (Site, impl Fn(Duration) -> String + use<>) {
@@ -141,6 +136,7 @@ async fn keys_of_every_kind_let_in_and_nothing_else_does() {
                 .unwrap_or_else(|status| panic!("{algorithm:?} {kid:?}: {status:?}"));
         }
     }
+    let ec = |claims: &Value| sign(Algorithm::ES256, Some("ec"), &keys.ec, claims);
     for (why, claims) in [
         ("wrong issuer", json!({"iss": "https://other"})),
         ("no issuer", json!({"iss": null})),
@@ -154,23 +150,14 @@ async fn keys_of_every_kind_let_in_and_nothing_else_does() {
         ("a name that is empty", json!({"sub": ""})),
         ("a name that is none", json!({"sub": "a\nb"})),
     ] {
-        let token = sign(Algorithm::ES256, Some("ec"), &keys.ec, &with(claims));
-        assert_eq!(
-            refused(&site, &token, why).await,
-            "UNAUTHENTICATED",
-            "{why}"
-        );
+        let refused = refused(&site, &ec(&with(claims)), why).await;
+        assert_eq!(refused, "UNAUTHENTICATED", "{why}");
     }
-    let over = sign(
-        Algorithm::ES256,
-        Some("ec"),
-        &keys.ec,
-        &with(json!({"exp": now() - 1})),
-    );
+    let over = ec(&with(json!({"exp": now() - 1})));
     assert_eq!(refused(&site, &over, "expired").await, "IDENTITY_EXPIRED");
 
     let good = good();
-    let token = sign(Algorithm::ES256, Some("ec"), &keys.ec, &good);
+    let token = ec(&good);
     let (message, signature) = token.rsplit_once('.').unwrap();
     let claims = URL_SAFE_NO_PAD.encode(good.to_string());
     let none = URL_SAFE_NO_PAD.encode(r#"{"alg":"none","kid":"ec"}"#);
@@ -178,57 +165,27 @@ async fn keys_of_every_kind_let_in_and_nothing_else_does() {
     let modulus = EncodingKey::from_secret(&URL_SAFE_NO_PAD.decode(RSA_N.trim()).unwrap());
     let stranger = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).unwrap();
     let stranger = EncodingKey::from_ec_pem(stranger.serialize_pem().as_bytes()).unwrap();
+    let signed = |algorithm, kid, key| sign(algorithm, kid, key, &good);
+    let root = URL_SAFE_NO_PAD.encode(with(json!({"sub": "root"})).to_string());
+    let (header, _) = message.split_once('.').unwrap();
+    use Algorithm::{ES256, HS256, RS512};
     for (why, token) in [
         ("none", format!("{none}.{claims}.")),
-        (
-            "none, with a signature",
-            format!("{none}.{claims}.{signature}"),
-        ),
+        ("none, signed", format!("{none}.{claims}.{signature}")),
         ("no signature", format!("{message}.")),
         ("truncated", token[..token.len() - 4].to_owned()),
-        (
-            "HMAC with the public key",
-            sign(Algorithm::HS256, Some("rsa"), &public, &good),
-        ),
-        (
-            "HMAC with the modulus",
-            sign(Algorithm::HS256, Some("rsa"), &modulus, &good),
-        ),
-        (
-            "HMAC without a key id",
-            sign(Algorithm::HS256, None, &public, &good),
-        ),
-        (
-            "an algorithm that its key does not say",
-            sign(Algorithm::RS512, Some("rsa"), &keys.rsa, &good),
-        ),
-        (
-            "unknown key id",
-            sign(Algorithm::ES256, Some("new"), &keys.ec, &good),
-        ),
-        (
-            "another key's id",
-            sign(Algorithm::ES256, Some("rsa"), &keys.ec, &good),
-        ),
-        (
-            "somebody else's key",
-            sign(Algorithm::ES256, Some("ec"), &stranger, &good),
-        ),
-        (
-            "other claims",
-            format!(
-                "{}.{}.{signature}",
-                message.split_once('.').unwrap().0,
-                URL_SAFE_NO_PAD.encode(with(json!({"sub": "root"})).to_string())
-            ),
-        ),
+        ("HMAC: public key", signed(HS256, Some("rsa"), &public)),
+        ("HMAC: modulus", signed(HS256, Some("rsa"), &modulus)),
+        ("HMAC: no key id", signed(HS256, None, &public)),
+        ("not its algorithm", signed(RS512, Some("rsa"), &keys.rsa)),
+        ("unknown key id", signed(ES256, Some("new"), &keys.ec)),
+        ("another key's id", signed(ES256, Some("rsa"), &keys.ec)),
+        ("a stranger's key", signed(ES256, Some("ec"), &stranger)),
+        ("other claims", format!("{header}.{root}.{signature}")),
         ("rubbish", "a.b.c".to_owned()),
     ] {
-        assert_eq!(
-            refused(&site, &token, why).await,
-            "UNAUTHENTICATED",
-            "{why}"
-        );
+        let refused = refused(&site, &token, why).await;
+        assert_eq!(refused, "UNAUTHENTICATED", "{why}");
     }
 }
 
@@ -237,15 +194,11 @@ async fn a_session_ends_with_its_token_and_with_its_key() {
     let (keys, set) = keys();
     let rules = table("jwt:ci", "acquire", "locks", "");
     let site = site(&set, &rules);
-    let short = sign(
-        Algorithm::EdDSA,
-        Some("ed"),
-        &keys.ed,
-        &with(json!({"exp": now() + 3})),
-    );
+    let ed = |claims: &Value| sign(Algorithm::EdDSA, Some("ed"), &keys.ed, claims);
+    let short = ed(&with(json!({"exp": now() + 5})));
     let mut ending = site.caller(Some(&short)).await.session().await;
     ending.acquire("a").await;
-    let long = sign(Algorithm::EdDSA, Some("ed"), &keys.ed, &good());
+    let long = ed(&good());
     let mut session = site.caller(Some(&long)).await.session().await;
     let status = ending.end(NOTICED).await.unwrap_err();
     assert_eq!(reason(&status), "IDENTITY_EXPIRED");

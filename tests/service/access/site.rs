@@ -12,12 +12,12 @@ use leasehold_server::{
     config::{Action, Config},
     reload::Reloader,
 };
-use leasehold_tests::raw::{RawCandidate, RawSession, connect, with_token};
+pub(super) use leasehold_tests::raw::reason;
+use leasehold_tests::raw::{RawCandidate, RawSession, connect, error_info, with_token};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Status, transport::Channel};
-use tonic_types::StatusExt;
 
 /// The TTL of sessions whose end is waited for.
 pub(super) const TTL: Duration = Duration::from_secs(2);
@@ -119,14 +119,9 @@ impl Site {
 
     /// Returns a new caller with a token of its own, which the coordinator knows already.
     pub(super) async fn newcomer(&self, name: &str) -> Caller {
-        self.newcomer_until(name, "").await
-    }
-
-    /// Does the same with an addition to its line.
-    pub(super) async fn newcomer_until(&self, name: &str, rest: &str) -> Caller {
         let (token, line) = token(name);
         let before = fs::read_to_string(self.file("tokens")).unwrap();
-        self.replace("tokens", &format!("{before}{line} {rest}\n"));
+        self.replace("tokens", &format!("{before}{line}\n"));
         let caller = self.caller(Some(&token)).await;
         caller.until_known().await;
         caller
@@ -224,26 +219,15 @@ pub(super) fn token(name: &str) -> (String, String) {
     (token.to_owned(), line.to_owned())
 }
 
-/// Returns the reason of a refusal.
-pub(super) fn reason(status: &Status) -> String {
-    let details = status.get_error_details();
-    details.error_info().map_or_else(
-        || panic!("no reason in {status:?}"),
-        |info| info.reason.clone(),
-    )
-}
-
 /// Returns the missing permission and the name that a refusal mentions.
 pub(super) fn missing(status: &Status) -> (String, String) {
     assert_eq!(status.code(), tonic::Code::PermissionDenied, "{status:?}");
-    let details = status.get_error_details();
-    let info = details.error_info().unwrap();
+    let mut info = error_info(status);
     assert_eq!(info.reason, "PERMISSION_DENIED");
-    assert_eq!(info.metadata.len(), 2, "{info:?}");
-    (
-        info.metadata["permission"].clone(),
-        info.metadata["name"].clone(),
-    )
+    let mut take = |key| info.metadata.remove(key).unwrap();
+    let told = (take("permission"), take("name"));
+    assert!(info.metadata.is_empty(), "{info:?}");
+    told
 }
 
 /// Returns a table that permits something to the token of this name.

@@ -1,25 +1,26 @@
 //! Table of every RPC and every permission: each RPC needs its own permission, and no other suffices.
 
-use std::{collections::HashMap, future::Future, pin::Pin};
+use std::{future::Future, pin::Pin};
 
 use leasehold_proto::v1::{
-    AcquireRequest, CheckTokenRequest, EndSessionRequest, ForceReleaseRequest, GetLockRequest,
-    GetStatusRequest, LeaderRequest, ListLocksRequest, ListSessionsRequest, LostReason,
-    ObserveRequest, ReleaseRequest, RenewRequest, RequestReleaseRequest, SessionOpen,
-    SessionReduce, SessionRelease, WatchLocksRequest, force_release_request::Only,
-    session_request::Request, session_response::Response,
+    CheckTokenRequest, EndSessionRequest, ForceReleaseRequest, GetLockRequest, GetStatusRequest,
+    GrantedLock, LeaderRequest, ListLocksRequest, ListSessionsRequest, LostReason, ObserveRequest,
+    RequestReleaseRequest, SessionOpen, SessionReduce, SessionRelease, WatchLocksRequest,
+    force_release_request::Only, session_request::Request, session_response::Response,
 };
 use leasehold_tests::raw::{
-    PROMPT, at_least, each, exclusive, fresh_owner_id, resume_hold, revised, semaphore, several,
-    shared, wire,
+    PROMPT, acquire_request, at_least, each, exclusive, fresh_owner_id, release_request,
+    renew_request, resume_hold, revised, semaphore, several, shared, wire,
 };
-use tonic::{Code, Status};
-use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
+use prost::Message;
+use tonic::{Code, Status, client::Grpc};
+use tonic_health::pb::HealthCheckRequest;
+use tonic_prost::ProstCodec;
 use tonic_reflection::pb::v1::{
     ServerReflectionRequest, server_reflection_client::ServerReflectionClient,
     server_reflection_request::MessageRequest,
 };
-use tonic_types::StatusExt;
+use tonic_types::{ErrorDetails, StatusExt};
 
 use super::site::{Caller, Site, TTL, missing, reason, table};
 
@@ -47,277 +48,239 @@ const NAME: &str = "a/name";
 struct Rpc {
     name: &'static str,
     needs: Needs,
-    call: fn(Caller) -> Outcome,
+    call: Box<dyn Fn(Caller) -> Outcome>,
 }
 
-macro_rules! rpc {
-    ($name:literal, $needs:expr, |$caller:ident| $call:block) => {
-        Rpc {
-            name: $name,
-            needs: $needs,
-            call: |$caller: Caller| Box::pin(async move $call),
-        }
+fn rpc<F>(name: &'static str, needs: Needs, call: fn(Caller) -> F) -> Rpc
+where
+    F: Future<Output = Result<(), Status>> + Send + 'static,
+{
+    let call = Box::new(move |caller| Box::pin(call(caller)) as Outcome);
+    Rpc { name, needs, call }
+}
+
+/// Returns a call of a method that takes one message; of a stream of answers, the first is read.
+fn method<T: Message + Clone + 'static>(path: &'static str, needs: Needs, message: T) -> Rpc {
+    let call = move |caller: Caller| {
+        let message = message.clone();
+        Box::pin(async move {
+            let mut grpc = Grpc::new(caller.channel.clone());
+            grpc.ready().await.unwrap();
+            let codec = ProstCodec::<T, ()>::default();
+            let path = format!("/{path}").parse().unwrap();
+            let answers = grpc.server_streaming(caller.says(message), path, codec);
+            answers.await?.into_inner().message().await.map(drop)
+        }) as Outcome
     };
+    let call = Box::new(call);
+    Rpc {
+        name: path,
+        needs,
+        call,
+    }
+}
+
+/// Returns a request of a session, as if it were a call.
+fn asked(name: &'static str, needs: Needs, request: Request) -> Rpc {
+    let call = move |caller: Caller| {
+        let request = request.clone();
+        Box::pin(async move { on_session(&caller, request).await }) as Outcome
+    };
+    let call = Box::new(call);
+    Rpc { name, needs, call }
 }
 
 /// Returns all methods, and all requests of a session.
 fn rpcs() -> Vec<Rpc> {
     use Needs::{Everywhere, Identity, Nothing, Permission};
+    let (some, any) = (Permission("acquire", LOCKS), Permission("acquire", EITHER));
+    let (look, administer) = (
+        Permission("inspect", EITHER),
+        Permission("administer", EITHER),
+    );
+    let name = || NAME.to_owned();
+    let permits = || semaphore("a/permits", 1, 2);
+    let acquire = Request::Acquire;
+    let release = SessionRelease {
+        name: name(),
+        owner_id: fresh_owner_id(),
+    };
+    let reduce = SessionReduce {
+        name: name(),
+        owner_id: fresh_owner_id(),
+        permits: 1,
+    };
+    let forced = |only| ForceReleaseRequest { name: name(), only };
+    let asked_to_release = RequestReleaseRequest {
+        name: name(),
+        ..RequestReleaseRequest::default()
+    };
+    let check_token = CheckTokenRequest {
+        name: name(),
+        fencing_token: 7,
+    };
+    // Of a session that has no lock, or none that is known. `ended` has those of which the locks are known.
+    let end_session = EndSessionRequest {
+        session_id: "0".repeat(32),
+    };
+    let (leader, observe) = (
+        LeaderRequest { election: name() },
+        ObserveRequest { election: name() },
+    );
+    let watch = WatchLocksRequest { prefix: name() };
     vec![
-        rpc!("health", Nothing, |caller| {
-            let mut health = HealthClient::new(caller.channel.clone());
-            health
-                .check(caller.says(HealthCheckRequest::default()))
-                .await
-                .map(drop)
-        }),
-        rpc!("reflection", Identity, |caller| {
-            let mut reflection = ServerReflectionClient::new(caller.channel.clone());
-            let list = MessageRequest::ListServices(String::new());
-            let ask = ServerReflectionRequest {
-                host: String::new(),
-                message_request: Some(list),
-            };
-            let ask = caller.says(tokio_stream::once(ask));
-            reflection.server_reflection_info(ask).await.map(drop)
-        }),
-        rpc!("Session", Identity, |caller| {
+        method(
+            "grpc.health.v1.Health/Check",
+            Nothing,
+            HealthCheckRequest::default(),
+        ),
+        rpc("reflection", Identity, reflection),
+        rpc("Session", Identity, |caller| async move {
             let mut session = caller.try_session().await?;
             session.say_open(TTL).await;
             Ok(())
         }),
-        rpc!("Session acquire", Permission("acquire", EITHER), |caller| {
-            on_session(&caller, Request::Acquire(exclusive(NAME))).await
-        }),
-        rpc!(
-            "Session acquire shared",
-            Permission("acquire", LOCKS),
-            |caller| { on_session(&caller, Request::Acquire(shared(NAME))).await }
+        asked("acquire", any, acquire(exclusive(NAME))),
+        asked("acquire shared", some, acquire(shared(NAME))),
+        asked("acquire semaphore", some, acquire(permits())),
+        asked(
+            "acquire semaphore with a revision of its limit",
+            some,
+            acquire(revised(1, permits())),
         ),
-        rpc!(
-            "Session acquire semaphore",
-            Permission("acquire", LOCKS),
-            |caller| { on_session(&caller, Request::Acquire(semaphore("a/permits", 1, 2))).await }
+        asked(
+            "acquire what is left of a semaphore",
+            some,
+            acquire(at_least(1, semaphore("a/permits", 2, 2))),
         ),
-        rpc!(
-            "Session acquire semaphore with a revision of its limit",
-            Permission("acquire", LOCKS),
-            |caller| {
-                let acquire = revised(1, semaphore("a/permits", 1, 2));
-                on_session(&caller, Request::Acquire(acquire)).await
-            }
+        asked("acquire several", any, acquire(several([NAME, "a/other"]))),
+        asked(
+            "acquire several, each exclusive",
+            any,
+            acquire(each([exclusive(NAME), exclusive("a/other")])),
         ),
-        rpc!(
-            "Session acquire what is left of a semaphore",
-            Permission("acquire", LOCKS),
-            |caller| {
-                let acquire = at_least(1, semaphore("a/permits", 2, 2));
-                on_session(&caller, Request::Acquire(acquire)).await
-            }
+        asked(
+            "acquire several, one shared",
+            some,
+            acquire(each([shared(NAME), exclusive("a/other")])),
         ),
-        rpc!(
-            "Session acquire several",
-            Permission("acquire", EITHER),
-            |caller| { on_session(&caller, Request::Acquire(several([NAME, "a/other"]))).await }
+        asked("release", any, Request::Release(release)),
+        asked("reduce", any, Request::Reduce(reduce)),
+        rpc("resume", any, resume),
+        method(
+            "leasehold.v1.LockService/Acquire",
+            some,
+            acquire_request(NAME),
         ),
-        rpc!(
-            "Session acquire several, each exclusive",
-            Permission("acquire", EITHER),
-            |caller| {
-                let both = each([exclusive(NAME), exclusive("a/other")]);
-                on_session(&caller, Request::Acquire(both)).await
-            }
+        method(
+            "leasehold.v1.LockService/Renew",
+            some,
+            renew_request(NAME, &[7; 16]),
         ),
-        rpc!(
-            "Session acquire several, one shared",
-            Permission("acquire", LOCKS),
-            |caller| {
-                let both = each([shared(NAME), exclusive("a/other")]);
-                on_session(&caller, Request::Acquire(both)).await
-            }
+        method(
+            "leasehold.v1.LockService/Release",
+            some,
+            release_request(NAME, &[7; 16]),
         ),
-        rpc!("Session release", Permission("acquire", EITHER), |caller| {
-            let release = SessionRelease {
-                name: NAME.to_owned(),
-                owner_id: fresh_owner_id(),
-            };
-            on_session(&caller, Request::Release(release)).await
-        }),
-        rpc!("Session reduce", Permission("acquire", EITHER), |caller| {
-            let reduce = SessionReduce {
-                name: NAME.to_owned(),
-                owner_id: fresh_owner_id(),
-                permits: 1,
-            };
-            on_session(&caller, Request::Reduce(reduce)).await
-        }),
-        rpc!("Session resume", Permission("acquire", EITHER), |caller| {
-            let lock = leasehold_proto::v1::GrantedLock {
-                name: NAME.to_owned(),
-                owner_id: fresh_owner_id(),
-                fencing_token: 7,
-                hold_count: 1,
-                permits: 0,
-            };
-            let open = SessionOpen {
-                ttl: wire(TTL),
-                resume: vec![resume_hold(&lock)],
-                ..SessionOpen::default()
-            };
-            let mut session = caller.try_session().await?;
-            let id = session.ask_open(open).await;
-            let resumed = session.opened(id).await;
-            let refused = &resumed.refused[0];
-            if refused.reason() != LostReason::PermissionRevoked {
-                return Ok(());
-            }
-            // It is no error of the stream, and as good as one.
-            let what = [("permission", "acquire"), ("name", &refused.name)];
-            let what = what.map(|(key, value)| (key.to_owned(), value.to_owned()));
-            Err(failed(Code::PermissionDenied, "PERMISSION_DENIED", what))
-        }),
-        rpc!("Acquire", Permission("acquire", LOCKS), |caller| {
-            let request = AcquireRequest {
-                name: NAME.to_owned(),
-                ..AcquireRequest::default()
-            };
-            caller.locks().acquire(caller.says(request)).await.map(drop)
-        }),
-        rpc!("Renew", Permission("acquire", LOCKS), |caller| {
-            let request = RenewRequest {
-                name: NAME.to_owned(),
-                owner_id: vec![7; 16],
-                ttl: None,
-            };
-            caller.locks().renew(caller.says(request)).await.map(drop)
-        }),
-        rpc!("Release", Permission("acquire", LOCKS), |caller| {
-            let request = ReleaseRequest {
-                name: NAME.to_owned(),
-                owner_id: vec![7; 16],
-            };
-            caller.locks().release(caller.says(request)).await.map(drop)
-        }),
-        rpc!("Campaign", Permission("acquire", ELECTIONS), |caller| {
-            caller.campaign(NAME).await.map(drop)
-        }),
-        rpc!("Leader", Permission("inspect", ELECTIONS), |caller| {
-            let request = LeaderRequest {
-                election: NAME.to_owned(),
-            };
-            caller
-                .elections()
-                .leader(caller.says(request))
-                .await
-                .map(drop)
-        }),
-        rpc!("Observe", Permission("inspect", ELECTIONS), |caller| {
-            let request = ObserveRequest {
-                election: NAME.to_owned(),
-            };
-            let mut stream = caller
-                .elections()
-                .observe(caller.says(request))
-                .await?
-                .into_inner();
-            stream.message().await.map(drop)
-        }),
-        rpc!("ListLocks", Identity, |caller| {
-            caller
-                .admin()
-                .list_locks(caller.says(ListLocksRequest::default()))
-                .await
-                .map(drop)
-        }),
-        rpc!("ListSessions", Identity, |caller| {
-            caller
-                .admin()
-                .list_sessions(caller.says(ListSessionsRequest::default()))
-                .await
-                .map(drop)
-        }),
-        rpc!("GetStatus", Identity, |caller| {
-            caller
-                .admin()
-                .get_status(caller.says(GetStatusRequest {}))
-                .await
-                .map(drop)
-        }),
-        rpc!("GetLock", Permission("inspect", EITHER), |caller| {
-            let request = GetLockRequest {
-                name: NAME.to_owned(),
-            };
-            caller
-                .admin()
-                .get_lock(caller.says(request))
-                .await
-                .map(drop)
-        }),
-        rpc!("WatchLocks", Permission("inspect", EITHER), |caller| {
-            let request = WatchLocksRequest {
-                prefix: NAME.to_owned(),
-            };
-            let mut stream = caller
-                .admin()
-                .watch_locks(caller.says(request))
-                .await?
-                .into_inner();
-            stream.message().await.map(drop)
-        }),
-        rpc!("CheckToken", Permission("inspect", EITHER), |caller| {
-            let request = CheckTokenRequest {
-                name: NAME.to_owned(),
-                fencing_token: 7,
-            };
-            caller
-                .admin()
-                .check_token(caller.says(request))
-                .await
-                .map(drop)
-        }),
-        rpc!("ForceRelease", Permission("administer", EITHER), |caller| {
-            force_release(&caller, None).await
-        }),
-        rpc!(
-            "ForceRelease of one holder",
-            Permission("administer", EITHER),
-            |caller| { force_release(&caller, Some(Only::FencingToken(7))).await }
+        rpc(
+            "Campaign",
+            Permission("acquire", ELECTIONS),
+            |caller| async move { caller.campaign(NAME).await.map(drop) },
         ),
-        rpc!(
-            "ForceRelease of one waiter",
-            Permission("administer", EITHER),
-            |caller| { force_release(&caller, Some(Only::WaiterNumber(7))).await }
+        method(
+            "leasehold.v1.ElectionService/Leader",
+            Permission("inspect", ELECTIONS),
+            leader,
         ),
-        rpc!(
-            "RequestRelease",
-            Permission("administer", EITHER),
-            |caller| {
-                let request = RequestReleaseRequest {
-                    name: NAME.to_owned(),
-                    ..RequestReleaseRequest::default()
-                };
-                let mut admin = caller.admin();
-                admin.request_release(caller.says(request)).await.map(drop)
-            }
+        method(
+            "leasehold.v1.ElectionService/Observe",
+            Permission("inspect", ELECTIONS),
+            observe,
         ),
-        // Of a session that has no lock, or none that is known. `ended` has those of which the locks are known.
-        rpc!("EndSession", Everywhere("administer"), |caller| {
-            let request = EndSessionRequest {
-                session_id: "0".repeat(32),
-            };
-            let mut admin = caller.admin();
-            admin.end_session(caller.says(request)).await.map(drop)
-        }),
+        method(
+            "leasehold.v1.AdminService/ListLocks",
+            Identity,
+            ListLocksRequest::default(),
+        ),
+        method(
+            "leasehold.v1.AdminService/ListSessions",
+            Identity,
+            ListSessionsRequest::default(),
+        ),
+        method(
+            "leasehold.v1.AdminService/GetStatus",
+            Identity,
+            GetStatusRequest {},
+        ),
+        method(
+            "leasehold.v1.AdminService/GetLock",
+            look,
+            GetLockRequest { name: name() },
+        ),
+        method("leasehold.v1.AdminService/WatchLocks", look, watch),
+        method("leasehold.v1.AdminService/CheckToken", look, check_token),
+        method(
+            "leasehold.v1.AdminService/ForceRelease",
+            administer,
+            forced(None),
+        ),
+        method(
+            "leasehold.v1.AdminService/ForceRelease",
+            administer,
+            forced(Some(Only::FencingToken(7))),
+        ),
+        method(
+            "leasehold.v1.AdminService/ForceRelease",
+            administer,
+            forced(Some(Only::WaiterNumber(7))),
+        ),
+        method(
+            "leasehold.v1.AdminService/RequestRelease",
+            administer,
+            asked_to_release,
+        ),
+        method(
+            "leasehold.v1.AdminService/EndSession",
+            Everywhere("administer"),
+            end_session,
+        ),
     ]
 }
 
-async fn force_release(caller: &Caller, only: Option<Only>) -> Result<(), Status> {
-    let request = ForceReleaseRequest {
-        name: NAME.to_owned(),
-        only,
+async fn reflection(caller: Caller) -> Result<(), Status> {
+    let mut reflection = ServerReflectionClient::new(caller.channel.clone());
+    let ask = ServerReflectionRequest {
+        host: String::new(),
+        message_request: Some(MessageRequest::ListServices(String::new())),
     };
-    let forced = caller.admin().force_release(caller.says(request)).await;
-    forced.map(drop)
+    let ask = caller.says(tokio_stream::once(ask));
+    reflection.server_reflection_info(ask).await.map(drop)
+}
+
+async fn resume(caller: Caller) -> Result<(), Status> {
+    let lock = GrantedLock {
+        name: NAME.to_owned(),
+        owner_id: fresh_owner_id(),
+        fencing_token: 7,
+        hold_count: 1,
+        permits: 0,
+    };
+    let open = SessionOpen {
+        ttl: wire(TTL),
+        resume: vec![resume_hold(&lock)],
+        ..SessionOpen::default()
+    };
+    let mut session = caller.try_session().await?;
+    let id = session.ask_open(open).await;
+    let resumed = session.opened(id).await;
+    let refused = &resumed.refused[0];
+    if refused.reason() != LostReason::PermissionRevoked {
+        return Ok(());
+    }
+    // It is no error of the stream, and as good as one.
+    let what = [("permission", "acquire"), ("name", &refused.name)];
+    let what = what.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    Err(failed(Code::PermissionDenied, "PERMISSION_DENIED", what))
 }
 
 /// Sends a request on a session and returns its answer, as if it were a call.
@@ -340,9 +303,10 @@ fn failed(
     reason: &str,
     metadata: impl IntoIterator<Item = (String, String)>,
 ) -> Status {
-    let mut details = tonic_types::ErrorDetails::new();
-    let metadata: HashMap<_, _> = metadata.into_iter().collect();
-    details.set_error_info(reason, "leasehold", metadata);
+    let metadata = metadata
+        .into_iter()
+        .collect::<std::collections::HashMap<_, _>>();
+    let details = ErrorDetails::with_error_info(reason, "leasehold", metadata);
     Status::with_error_details(code, "refused", details)
 }
 

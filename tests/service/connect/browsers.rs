@@ -1,14 +1,15 @@
 //! Requests of browsers: origins, preflights, and gRPC-Web.
 
 use leasehold_proto::v1::{AcquireOutcome, AcquireRequest, AcquireResponse};
-use leasehold_tests::Coordinator;
+use leasehold_tests::{
+    Coordinator,
+    http::{ACQUIRE, Answer, BOTH, GET_LOCK, Http, JSON, Version, frames},
+};
 use prost::Message;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
 };
-
-use super::http::{ACQUIRE, Answer, BOTH, GET_LOCK, Http, JSON, Version, frames};
 
 const PAGE: (&str, &str) = ("origin", "https://app.example");
 

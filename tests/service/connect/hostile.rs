@@ -3,10 +3,11 @@
 use std::io::Write;
 
 use flate2::{Compression, write::GzEncoder};
-use leasehold_tests::{Coordinator, RawSession};
+use leasehold_tests::{
+    Coordinator, RawSession,
+    http::{ACQUIRE, BOTH, HEALTH, Http, JSON, LARGEST, Messages, STREAM, WATCH, reason, wrap},
+};
 use serde_json::json;
-
-use super::http::{ACQUIRE, BOTH, HEALTH, Http, JSON, LARGEST, WATCH, reason, wrap};
 
 #[tokio::test]
 async fn hostile_messages_get_a_clear_error() {
@@ -53,34 +54,6 @@ async fn hostile_messages_get_a_clear_error() {
     }
     session.heartbeat().await;
     assert!(session.release(&held.lock).await);
-}
-
-#[tokio::test]
-async fn a_bomb_is_not_unpacked() {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
-    for _ in 0..512 {
-        encoder.write_all(&vec![b' '; 1 << 20]).unwrap();
-    }
-    let bomb = encoder.finish().unwrap();
-    assert!(bomb.len() < LARGEST);
-    let coordinator = Coordinator::in_process();
-    for version in BOTH {
-        let http = Http::of(&coordinator, version);
-        let headers = [JSON, ("content-encoding", "gzip")];
-        let answer = http.post(ACQUIRE, &headers, bomb.clone()).await;
-        assert_eq!(
-            (answer.status, &*answer.reason()),
-            (429, "MESSAGE_TOO_LARGE")
-        );
-        let cut = bomb[..bomb.len() / 2].to_vec();
-        let answer = http.post(ACQUIRE, &headers, cut).await;
-        assert_eq!(
-            (answer.status, &*answer.reason()),
-            (429, "MESSAGE_TOO_LARGE")
-        );
-        let answer = http.post(ACQUIRE, &headers, "no gzip").await;
-        assert_eq!((answer.status, &*answer.reason()), (400, "UNKNOWN_REQUEST"));
-    }
 }
 
 #[tokio::test]
@@ -134,10 +107,10 @@ async fn a_stream_of_garbage_ends_with_an_error() {
         let end = end.end().await;
         assert_eq!(reason(&end["error"]), "UNKNOWN_REQUEST");
         let large = wrap(&json!({"prefix": "p".repeat(LARGEST)}));
-        let headers = [super::http::STREAM];
+        let headers = [STREAM];
         let body = http_body_util::Full::new(large);
         let response = http.open("POST", WATCH, &headers, body).await;
-        let end = super::http::Messages::of(response).end().await;
+        let end = Messages::of(response).end().await;
         assert_eq!(reason(&end["error"]), "MESSAGE_TOO_LARGE");
     }
 }

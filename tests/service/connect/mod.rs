@@ -8,14 +8,9 @@
 )]
 
 mod browsers;
-mod calls;
 mod connections;
-mod curl;
 mod hostile;
-mod http;
-mod lock_script;
 mod openapi;
-mod php;
 mod streams;
 mod unary;
 mod websockets;

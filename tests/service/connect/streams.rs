@@ -7,17 +7,16 @@ use http_body_util::StreamBody;
 use hyper::body::Frame;
 use leasehold_tests::{
     Coordinator, RawCandidate,
+    http::{
+        ACQUIRE, BOTH, Http, LARGEST, Messages, OBSERVE, RELEASE, SESSION, STREAM, Version, WATCH,
+        reason, wrap,
+    },
     raw::{PROMPT, connect},
     wait,
 };
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio_stream::{StreamExt, wrappers::ReceiverStream};
-
-use super::http::{
-    ACQUIRE, BOTH, Http, LARGEST, Messages, OBSERVE, RELEASE, SESSION, STREAM, Version, WATCH,
-    reason, wrap,
-};
 
 const TTL: Duration = Duration::from_secs(10);
 

@@ -1,13 +1,15 @@
 //! Unary calls.
 
-use leasehold_proto::v1::{AcquireOutcome, AcquireRequest, AcquireResponse};
-use leasehold_tests::Coordinator;
-use prost::Message;
-use serde_json::{Value, json};
-
-use super::http::{
-    ACQUIRE, BOTH, GET_LOCK, HEALTH, Http, JSON, LEADER, LIST_LOCKS, PROTO, RELEASE, RENEW, Version,
+use leasehold_tests::{
+    Coordinator,
+    http::{
+        ACQUIRE, BOTH, GET_LOCK, HEALTH, Http, JSON, LEADER, PROTO, RELEASE, RENEW, SESSION,
+        Version,
+    },
+    raw::PROMPT,
+    wait,
 };
+use serde_json::{Value, json};
 
 #[tokio::test]
 async fn a_lock_is_acquired_renewed_and_released_in_json() {
@@ -34,23 +36,6 @@ async fn a_lock_is_acquired_renewed_and_released_in_json() {
         assert_eq!(http.call(RELEASE, &owned).await, json!({"released": true}));
         // What is false is left out.
         assert_eq!(http.call(RELEASE, &owned).await, json!({}));
-    }
-}
-
-#[tokio::test]
-async fn binary_messages_are_those_of_grpc() {
-    let coordinator = Coordinator::in_process();
-    for version in BOTH {
-        let http = Http::of(&coordinator, version);
-        let request = AcquireRequest {
-            name: format!("{version:?}"),
-            ..AcquireRequest::default()
-        };
-        let answer = http.post(ACQUIRE, &[PROTO], request.encode_to_vec()).await;
-        assert_eq!(answer.status, 200);
-        assert_eq!(answer.header("content-type"), PROTO.1);
-        let response = AcquireResponse::decode(answer.body).unwrap();
-        assert_eq!(response.outcome, i32::from(AcquireOutcome::Granted));
     }
 }
 
@@ -102,24 +87,6 @@ async fn what_changes_nothing_is_read_by_get() {
 }
 
 #[tokio::test]
-async fn long_answers_are_compressed_on_request() {
-    let coordinator = Coordinator::in_process();
-    for version in BOTH {
-        let http = Http::of(&coordinator, version);
-        for number in 0..50 {
-            http.call(ACQUIRE, &json!({"name": format!("{version:?}/{number}")}))
-                .await;
-        }
-        let headers = [JSON, ("accept-encoding", "br, gzip")];
-        let packed = http.post(LIST_LOCKS, &headers, "{}").await;
-        assert_eq!(packed.header("content-encoding"), "gzip");
-        let plain = http.post(LIST_LOCKS, &[JSON], "{}").await;
-        assert_eq!(plain.header("content-encoding"), "");
-        assert!(packed.body.len() * 4 < plain.body.len());
-    }
-}
-
-#[tokio::test]
 async fn calls_count_like_those_of_grpc() {
     let coordinator = Coordinator::in_process();
     coordinator.ready().await;
@@ -159,17 +126,13 @@ async fn a_call_that_waits_ends_at_its_time() {
 
 /// Waits until nobody waits for a lock any more.
 pub(super) async fn nobody_waits(http: &Http, name: &str) {
-    leasehold_tests::wait::until(
-        "the waiter to be gone",
-        leasehold_tests::raw::PROMPT,
-        || async {
-            let shown = http.call(GET_LOCK, &json!({"name": name})).await;
-            match &shown["lock"]["waiterCount"] {
-                Value::Null => Ok(()),
-                some => Err(some.clone()),
-            }
-        },
-    )
+    wait::until("the waiter to be gone", PROMPT, || async {
+        let shown = http.call(GET_LOCK, &json!({"name": name})).await;
+        match &shown["lock"]["waiterCount"] {
+            Value::Null => Ok(()),
+            some => Err(some.clone()),
+        }
+    })
     .await;
 }
 
@@ -187,7 +150,7 @@ async fn a_client_that_goes_away_waits_no_longer() {
                     .await
             }
         });
-        leasehold_tests::wait::until("a waiter", leasehold_tests::raw::PROMPT, || async {
+        wait::until("a waiter", PROMPT, || async {
             let shown = http.call(GET_LOCK, &json!({"name": name})).await;
             let waiters = shown["lock"]["waiters"].as_array().map_or(0, Vec::len);
             if waiters == 1 { Ok(()) } else { Err(waiters) }
@@ -204,7 +167,7 @@ async fn sessions_need_http_2() {
     let http = Http::of(&coordinator, Version::One);
     for content_type in ["application/connect+json", "application/grpc-web+proto"] {
         let headers = [("content-type", content_type)];
-        let answer = http.post(super::http::SESSION, &headers, "").await;
+        let answer = http.post(SESSION, &headers, "").await;
         assert_eq!(answer.status, 505, "{content_type}");
         assert_eq!(answer.header("connection"), "close");
     }

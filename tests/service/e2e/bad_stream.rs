@@ -3,12 +3,12 @@
 use std::time::{Duration, Instant};
 
 use leasehold_proto::v1::{
-    SessionAcquire, SessionHeartbeat, SessionOpen, SessionRequest, SessionResponse,
+    SessionHeartbeat, SessionOpen, SessionRequest, SessionResponse,
     lock_service_client::LockServiceClient, session_request::Request, session_response::Response,
 };
 use leasehold_tests::{
     Coordinator, RawSession,
-    raw::{PROMPT, connect, parse, wire},
+    raw::{self, PROMPT, acquire_request, connect, exclusive, parse, wire},
     raw_bytes::RawBytes,
 };
 use prost::Message;
@@ -16,8 +16,7 @@ use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
 };
-use tonic::{Code, Status, codegen::http::uri::PathAndQuery};
-use tonic_types::StatusExt;
+use tonic::{Code, Status, Streaming, codegen::http::uri::PathAndQuery};
 
 const TTL: Duration = Duration::from_secs(30);
 
@@ -27,13 +26,7 @@ fn assert_not_open(status: &Status, what: &str) {
         Code::FailedPrecondition,
         "{what}: {status:?}"
     );
-    let info = status.get_details_error_info();
-    let info = info.unwrap_or_else(|| panic!("{what}: no ErrorInfo in {status:?}"));
-    assert_eq!(
-        (info.domain.as_str(), info.reason.as_str()),
-        ("leasehold", "NOT_OPEN"),
-        "{what}"
-    );
+    assert_eq!(raw::reason(status), "NOT_OPEN", "{what}");
 }
 
 /// Returns a holder whose lock must stay held whatever other clients do.
@@ -57,10 +50,7 @@ async fn a_stream_that_does_not_begin_with_open_is_ended() {
     let holder = holder(&coordinator).await;
     for request in [
         Request::Heartbeat(SessionHeartbeat { sequence: 1 }),
-        Request::Acquire(SessionAcquire {
-            name: "free".to_owned(),
-            ..SessionAcquire::default()
-        }),
+        Request::Acquire(exclusive("free")),
     ] {
         let channel = connect(&coordinator.endpoint()).await;
         let mut session = RawSession::stream(channel).await.unwrap();
@@ -78,13 +68,9 @@ async fn a_second_open_is_refused_and_changes_nothing() {
     let mut session = RawSession::open(&coordinator.endpoint(), TTL).await;
     let held = session.acquire("second open").await;
     let id = session.send(Request::Open(SessionOpen::default())).await;
-    match session.answer(id, PROMPT).await {
-        Response::Error(failure) => {
-            assert_eq!(failure.code, Code::FailedPrecondition as i32, "{failure:?}");
-            assert_eq!(failure.reason, "ALREADY_OPEN", "{failure:?}");
-        }
-        other => panic!("a second open was answered by {other:?}"),
-    }
+    let failure = session.refusal(id, PROMPT).await;
+    assert_eq!(failure.code, Code::FailedPrecondition as i32, "{failure:?}");
+    assert_eq!(failure.reason, "ALREADY_OPEN", "{failure:?}");
     assert!(session.release(&held.lock).await);
     session.close().await;
     assert_held(holder).await;
@@ -97,18 +83,11 @@ async fn a_request_id_still_in_flight_is_refused_and_its_acquire_left_alone() {
     let mut session = RawSession::open(&coordinator.endpoint(), TTL).await;
     let waiting = session.ask("held", None).await;
     session.queued(waiting).await;
-    let again = SessionAcquire {
-        name: "free".to_owned(),
-        ..SessionAcquire::default()
-    };
-    session.send_as(waiting, Request::Acquire(again)).await;
-    match session.answer(waiting, PROMPT).await {
-        Response::Error(failure) => {
-            assert_eq!(failure.code, Code::InvalidArgument as i32, "{failure:?}");
-            assert_eq!(failure.reason, "REQUEST_ID_IN_USE", "{failure:?}");
-        }
-        other => panic!("a request id used twice was answered by {other:?}"),
-    }
+    let again = Request::Acquire(exclusive("free"));
+    session.send_as(waiting, again).await;
+    let failure = session.refusal(waiting, PROMPT).await;
+    assert_eq!(failure.code, Code::InvalidArgument as i32, "{failure:?}");
+    assert_eq!(failure.reason, "REQUEST_ID_IN_USE", "{failure:?}");
     holder.half_close();
     session.granted(waiting, PROMPT).await;
 }
@@ -118,19 +97,12 @@ async fn an_acquire_without_a_request_id_is_refused_and_takes_nothing() {
     let coordinator = Coordinator::in_process();
     let mut session = RawSession::open(&coordinator.endpoint(), TTL).await;
     let held = session.acquire("before").await;
-    let acquire = SessionAcquire {
-        name: "free".to_owned(),
-        ..SessionAcquire::default()
-    };
-    session.send_as(0, Request::Acquire(acquire)).await;
-    match session.answer(0, PROMPT).await {
-        Response::Error(failure) => {
-            assert_eq!(failure.code, Code::InvalidArgument as i32, "{failure:?}");
-            assert_eq!(failure.reason, "INVALID_FIELD", "{failure:?}");
-            assert_eq!(failure.field_violations[0].field, "request_id");
-        }
-        other => panic!("an acquire with request id 0 was answered by {other:?}"),
-    }
+    let acquire = Request::Acquire(exclusive("free"));
+    session.send_as(0, acquire).await;
+    let failure = session.refusal(0, PROMPT).await;
+    assert_eq!(failure.code, Code::InvalidArgument as i32, "{failure:?}");
+    assert_eq!(failure.reason, "INVALID_FIELD", "{failure:?}");
+    assert_eq!(failure.field_violations[0].field, "request_id");
     // The lock is free, and the session goes on.
     session.acquire("free").await;
     assert!(session.release(&held.lock).await);
@@ -151,13 +123,22 @@ async fn a_heartbeat_may_have_no_request_id_and_its_sequence_may_have_gaps() {
     }
     let again = SessionHeartbeat { sequence: 2000 };
     session.send_as(7, Request::Heartbeat(again)).await;
-    match session.answer(7, PROMPT).await {
-        Response::Error(failure) => {
-            assert_eq!(failure.field_violations[0].field, "heartbeat.sequence");
-        }
-        other => panic!("a sequence sent twice was answered by {other:?}"),
-    }
+    let failure = session.refusal(7, PROMPT).await;
+    assert_eq!(failure.field_violations[0].field, "heartbeat.sequence");
     session.close().await;
+}
+
+/// Returns the status with which a stream ends, whatever it says before.
+async fn end(mut answers: Streaming<Vec<u8>>) -> Status {
+    let end = tokio::time::timeout(PROMPT, async {
+        loop {
+            match answers.message().await {
+                Ok(Some(_)) => {}
+                end => return end,
+            }
+        }
+    });
+    end.await.unwrap().expect_err("garbage ends the stream")
 }
 
 #[tokio::test]
@@ -184,16 +165,7 @@ async fn bytes_that_are_no_message_end_their_stream_only() {
         client.ready().await.unwrap();
         let request = tonic::Request::new(messages);
         let response = client.streaming(request, session.clone(), RawBytes).await;
-        let mut answers = response.unwrap().into_inner();
-        let end = tokio::time::timeout(PROMPT, async {
-            loop {
-                match answers.message().await {
-                    Ok(Some(_)) => {}
-                    end => return end,
-                }
-            }
-        });
-        let status = end.await.unwrap().expect_err("garbage ends the stream");
+        let status = end(response.unwrap().into_inner()).await;
         assert!(
             [Code::InvalidArgument, Code::Internal].contains(&status.code()),
             "{garbage:?}: {status:?}"
@@ -232,16 +204,12 @@ async fn ends_and_keeps_its_lock(coordinator: &Coordinator, name: &str, last: Ve
         ttl: wire(ttl),
         ..SessionOpen::default()
     };
-    let acquire = SessionAcquire {
-        name: name.to_owned(),
-        ..SessionAcquire::default()
-    };
     let (messages, stream) = tokio::sync::mpsc::channel(4);
     // Every promise is counted from here: this is heartbeat 0, and there is no other.
     let sent = Instant::now();
     let first = [
         request(1, Request::Open(open)),
-        request(2, Request::Acquire(acquire)),
+        request(2, Request::Acquire(exclusive(name))),
     ];
     for message in first {
         messages.send(message).await.unwrap();
@@ -263,15 +231,7 @@ async fn ends_and_keeps_its_lock(coordinator: &Coordinator, name: &str, last: Ve
     let waits = next.ask(name, None).await;
     assert_eq!(next.queued(waits).await, 1);
     messages.send(last).await.unwrap();
-    let ended = tokio::time::timeout(PROMPT, async {
-        loop {
-            match answers.message().await {
-                Ok(Some(_)) => {}
-                end => return end,
-            }
-        }
-    });
-    let status = ended.await.unwrap().expect_err("it ends the stream");
+    let status = end(answers).await;
     next.granted(waits, ttl + PROMPT).await;
     assert!(Instant::now() >= good_until, "it was granted too early");
     next.close().await;
@@ -321,10 +281,7 @@ async fn a_message_that_is_too_large_ends_its_stream_only() {
     let coordinator = Coordinator::in_process();
     let holder = holder(&coordinator).await;
     let mut client = LockServiceClient::new(connect(&coordinator.endpoint()).await);
-    let request = leasehold_proto::v1::AcquireRequest {
-        name: "n".repeat(64 << 20),
-        ..leasehold_proto::v1::AcquireRequest::default()
-    };
+    let request = acquire_request(&"n".repeat(64 << 20));
     let status = client.acquire(request).await.unwrap_err();
     assert_eq!(status.code(), Code::ResourceExhausted, "{status:?}");
     assert_held(holder).await;

@@ -127,19 +127,12 @@ async fn contended(coordinator: &CoordinatorProcess) {
     // Each waits for the two others.
     assert!(number(&json, "acquireP50") > 0.2, "{json}");
     assert!(
-        number(&json, "handOffP50") < number(&json, "acquireP50") / 3.0,
+        number(&json, "handOffP50") < number(&json, "acquireP50"),
         "{json}"
     );
     // Whoever holds it or gives it back at the end does not wait.
     let unfinished = number(&json, "unfinishedAcquires");
     assert!((1.0..=3.0).contains(&unfinished), "{json}");
-}
-
-#[tokio::test]
-async fn a_coordinator_without_a_store_is_measured() {
-    let coordinator = Coordinator::process().start();
-    uncontended(&coordinator).await;
-    contended(&coordinator).await;
 }
 
 #[tokio::test]

@@ -3,13 +3,13 @@
 use std::time::{Duration, Instant};
 
 use leasehold_proto::v1::{
-    AcquireOutcome, AcquireRequest, GetLockRequest, RenewRequest, RenewResponse,
-    admin_service_client::AdminServiceClient, lock_service_client::LockServiceClient,
+    AcquireOutcome, GetLockRequest, RenewResponse, admin_service_client::AdminServiceClient,
+    lock_service_client::LockServiceClient,
 };
 use leasehold_tests::{
     Coordinator, FaultProxy, RedisServer,
     proxy::{Cut, Direction, Flow},
-    raw::{PROMPT, wire},
+    raw::{PROMPT, acquire_request, renew_request, wire},
     wait,
 };
 use redis::aio::MultiplexedConnection;
@@ -21,16 +21,22 @@ const SHORT: Duration = Duration::from_secs(1);
 const GRANTED: Duration = Duration::from_secs(10);
 const LONG: Duration = Duration::from_secs(30);
 
+/// Takes the lock, and returns the owner id.
+async fn take(client: &mut LockServiceClient<Channel>) -> Vec<u8> {
+    let mut request = acquire_request("late");
+    request.ttl = wire(GRANTED);
+    let granted = client.acquire(request).await.unwrap().into_inner();
+    assert_eq!(granted.outcome(), AcquireOutcome::Granted);
+    granted.owner_id
+}
+
 async fn renew(
     client: &mut LockServiceClient<Channel>,
     owner_id: &[u8],
     ttl: Duration,
 ) -> Result<RenewResponse, Status> {
-    let request = RenewRequest {
-        name: "late".to_owned(),
-        owner_id: owner_id.to_vec(),
-        ttl: wire(ttl),
-    };
+    let mut request = renew_request("late", owner_id);
+    request.ttl = wire(ttl);
     Ok(client.renew(request).await?.into_inner())
 }
 
@@ -61,18 +67,12 @@ async fn a_renew_that_was_given_up_does_not_shorten_what_a_later_one_gave() {
         .start();
     let mut redis = server.async_connection().await;
     let mut client = LockServiceClient::new(coordinator.channel().await);
-    let request = AcquireRequest {
-        name: "late".to_owned(),
-        ttl: wire(GRANTED),
-        ..AcquireRequest::default()
-    };
-    let granted = client.acquire(request).await.unwrap().into_inner();
-    assert_eq!(granted.outcome(), AcquireOutcome::Granted);
+    let owner_id = take(&mut client).await;
     let connected = info(&mut redis, "clients", "connected_clients:").await;
 
     // On its way, on a connection that has fallen silent; and the one after it on another.
     proxy.black_hole_present();
-    let status = renew(&mut client, &granted.owner_id, SHORT).await;
+    let status = renew(&mut client, &owner_id, SHORT).await;
     assert_eq!(status.unwrap_err().code(), Code::Unavailable);
     // What is sent until then is kept behind it, and would make good again what it did.
     let admin = AdminServiceClient::new(coordinator.channel().await);
@@ -82,7 +82,7 @@ async fn a_renew_that_was_given_up_does_not_shorten_what_a_later_one_gave() {
         async move { admin.get_lock(GetLockRequest { name }).await }
     })
     .await;
-    let renewed = renew(&mut client, &granted.owner_id, LONG).await.unwrap();
+    let renewed = renew(&mut client, &owner_id, LONG).await.unwrap();
     assert!(renewed.renewed);
 
     let calls = "cmdstat_evalsha:calls=";
@@ -113,20 +113,11 @@ async fn a_renew_does_not_fail_before_its_command_can_do_nothing_any_more() {
         .start();
     let redis = server.async_connection().await;
     let mut client = LockServiceClient::new(coordinator.channel().await);
-    let request = AcquireRequest {
-        name: "late".to_owned(),
-        ttl: wire(GRANTED),
-        ..AcquireRequest::default()
-    };
-    let granted = client.acquire(request).await.unwrap().into_inner();
-    assert_eq!(granted.outcome(), AcquireOutcome::Granted);
+    let owner_id = take(&mut client).await;
 
     proxy.set_flow(Direction::ToClient, Flow::Hold);
     let began = Instant::now();
-    let renewed = tokio::spawn({
-        let owner_id = granted.owner_id.clone();
-        async move { renew(&mut client, &owner_id, LONG).await }
-    });
+    let renewed = tokio::spawn(async move { renew(&mut client, &owner_id, LONG).await });
     wait::until("the renewal at Redis", PROMPT, || {
         let mut redis = redis.clone();
         async move {

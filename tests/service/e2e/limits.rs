@@ -4,18 +4,24 @@
 use std::time::Duration;
 
 use leasehold_proto::v1::{
-    AcquireRequest, ListLocksRequest, ListSessionsRequest, ObserveRequest, ReleaseRequest,
-    RenewRequest, SessionAcquire, SessionFailure, SessionSetValue, WatchLocksRequest,
-    admin_service_client::AdminServiceClient, election_service_client::ElectionServiceClient,
-    lock_service_client::LockServiceClient, session_request::Request, session_response::Response,
+    AcquireRequest, ListLocksRequest, ListSessionsRequest, ObserveRequest, SessionAcquire,
+    SessionFailure, SessionSetValue, WatchLocksRequest, admin_service_client::AdminServiceClient,
+    election_service_client::ElectionServiceClient, lock_service_client::LockServiceClient,
+    session_request::Request, session_response::Response,
 };
 use leasehold_tests::{
     Coordinator, CoordinatorProcess, RawSession, RedisServer,
-    raw::{PROMPT, connect, exclusive, several, wire},
+    raw::{
+        PROMPT, acquire_request, connect, error_info, exclusive, release_request, renew_request,
+        several, wire,
+    },
     wait,
 };
 use rustix::process::Signal;
-use tokio::{io::AsyncReadExt, net::TcpStream};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
 use tonic::{Code, Status};
 use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 use tonic_types::StatusExt;
@@ -26,12 +32,12 @@ const TTL: Duration = Duration::from_secs(60);
 #[track_caller]
 fn assert_over(status: &Status, reason: &str, (setting, limit): (&str, &str), retry: bool) {
     assert_eq!(status.code(), Code::ResourceExhausted, "{status:?}");
-    let details = status.get_error_details();
-    let info = details.error_info().expect("an error has its info");
-    assert_eq!((&*info.domain, &*info.reason), ("leasehold", reason));
+    let info = error_info(status);
+    assert_eq!(info.reason, reason);
     assert_eq!(info.metadata["setting"], setting);
     assert_eq!(info.metadata["limit"], limit);
     assert!(status.message().contains(limit), "{}", status.message());
+    let details = status.get_error_details();
     let retry_after = details.retry_info().and_then(|info| info.retry_delay);
     assert_eq!(retry_after.is_some(), retry, "{retry_after:?}");
 }
@@ -94,52 +100,31 @@ async fn waiters_of_a_name() {
     let limit = ("max-waiters-per-name", "1");
     let mut holder = RawSession::open(&endpoint, TTL).await;
     // A grant that would have waited does not count among the waiters.
-    let id = holder.send(Request::Acquire(exclusive("crowded"))).await;
-    let held = holder.granted(id, PROMPT).await;
+    let held = holder.acquire("crowded").await;
     let mut waiter = RawSession::open(&endpoint, TTL).await;
-    let waiting = waiter.send(Request::Acquire(exclusive("crowded"))).await;
-    let answer = waiter.answer(waiting, PROMPT).await;
-    assert!(matches!(answer, Response::Queued(_)), "{answer:?}");
+    let waiting = waiter.wait_for(exclusive("crowded")).await;
 
     let mut late = RawSession::open(&endpoint, TTL).await;
-    let id = late.send(Request::Acquire(exclusive("crowded"))).await;
-    assert_failed(
-        &late.refusal(id, PROMPT).await,
-        "TOO_MANY_WAITERS",
-        limit,
-        true,
-    );
+    let id = late.ask("crowded", None).await;
+    let refused = late.refusal(id, PROMPT).await;
+    assert_failed(&refused, "TOO_MANY_WAITERS", limit, true);
     let id = late.send(Request::Acquire(several(["a", "crowded"]))).await;
-    assert_failed(
-        &late.refusal(id, PROMPT).await,
-        "TOO_MANY_WAITERS",
-        limit,
-        true,
-    );
+    let refused = late.refusal(id, PROMPT).await;
+    assert_failed(&refused, "TOO_MANY_WAITERS", limit, true);
     let mut unary = LockServiceClient::new(connect(&endpoint).await);
-    let acquire = AcquireRequest {
-        name: "crowded".to_owned(),
-        wait: wire(TTL),
-        ..AcquireRequest::default()
-    };
-    let status = unary.acquire(acquire.clone()).await.unwrap_err();
+    let mut acquire = acquire_request("crowded");
+    acquire.wait = wire(TTL);
+    let status = unary.acquire(acquire).await.unwrap_err();
     assert_over(&status, "TOO_MANY_WAITERS", limit, true);
     // Who does not wait takes no place, and other names have their own.
-    let now = AcquireRequest {
-        wait: None,
-        ..acquire
-    };
-    unary.acquire(now).await.unwrap();
+    unary.acquire(acquire_request("crowded")).await.unwrap();
     let elsewhere = late.acquire("a").await;
     assert!(late.release(&elsewhere.lock).await);
 
     assert!(holder.release(&held.lock).await);
-    let answer = waiter.answer(waiting, PROMPT).await;
-    assert!(matches!(answer, Response::Granted(_)), "{answer:?}");
+    waiter.granted(waiting, PROMPT).await;
     // The place is free again.
-    let id = late.send(Request::Acquire(exclusive("crowded"))).await;
-    let answer = late.answer(id, PROMPT).await;
-    assert!(matches!(answer, Response::Queued(_)), "{answer:?}");
+    late.wait_for(exclusive("crowded")).await;
 }
 
 #[tokio::test]
@@ -184,11 +169,7 @@ async fn names_pages_and_messages() {
     let limit = ("max-message-size", "65536");
     let large = "n".repeat(65_536);
     let mut unary = LockServiceClient::new(connect(&endpoint).await);
-    let acquire = AcquireRequest {
-        name: large.clone(),
-        ..AcquireRequest::default()
-    };
-    let status = unary.acquire(acquire).await.unwrap_err();
+    let status = unary.acquire(acquire_request(&large)).await.unwrap_err();
     assert_over(&status, "MESSAGE_TOO_LARGE", limit, false);
     for opens in [false, true] {
         let mut broken = RawSession::stream(connect(&endpoint).await).await.unwrap();
@@ -214,8 +195,7 @@ async fn health_and_reflection_take_small_messages() {
     assert_eq!(check(60_000).await.unwrap_err().code(), Code::NotFound);
     let status = check(65_536).await.unwrap_err();
     assert_eq!(status.code(), Code::ResourceExhausted, "{status:?}");
-    let details = status.get_error_details();
-    let info = details.error_info().expect("an error has its info");
+    let info = error_info(&status);
     assert_eq!(info.reason, "MESSAGE_TOO_LARGE");
     assert_eq!(info.metadata["limit"], "65536");
 }
@@ -291,11 +271,7 @@ async fn requests_in_a_second() {
     assert_failed(&refused, "RATE_LIMITED", limit, true);
     let mut unary = LockServiceClient::new(connect(&endpoint).await);
     let status = loop {
-        let acquire = AcquireRequest {
-            name: "rate".to_owned(),
-            ..AcquireRequest::default()
-        };
-        if let Err(status) = unary.acquire(acquire).await {
+        if let Err(status) = unary.acquire(acquire_request("rate")).await {
             break status;
         }
     };
@@ -303,17 +279,10 @@ async fn requests_in_a_second() {
     // What shows life or gives back is served all the same.
     for _ in 0..50 {
         session.heartbeat().await;
-        let release = ReleaseRequest {
-            name: "rate".to_owned(),
-            owner_id: vec![7; 16],
-        };
+        let release = release_request("rate", &[7; 16]);
         unary.release(release).await.unwrap();
-        let renew = RenewRequest {
-            name: "rate".to_owned(),
-            owner_id: vec![7; 16],
-            ttl: None,
-        };
-        assert!(!unary.renew(renew).await.unwrap().into_inner().renewed);
+        let renewed = unary.renew(renew_request("rate", &[7; 16])).await;
+        assert!(!renewed.unwrap().into_inner().renewed);
     }
     // And after the time that was told, so is this.
     let refused = loop {
@@ -332,19 +301,18 @@ async fn requests_in_a_second() {
     session.close().await;
 }
 
-async fn is_closed_at_once(coordinator: &CoordinatorProcess) -> bool {
+/// Returns whether a new connection is closed without an answer to what is asked on it.
+async fn is_refused(coordinator: &CoordinatorProcess) -> bool {
     let address = coordinator.endpoint();
     let stream = TcpStream::connect(address.trim_start_matches("http://")).await;
     let Ok(mut stream) = stream else {
         return true;
     };
-    let mut bytes = [0; 64];
-    let read = stream.read(&mut bytes);
-    // One that is served is told nothing before it has said something.
-    matches!(
-        tokio::time::timeout(Duration::from_millis(300), read).await,
-        Ok(Ok(0) | Err(_))
-    )
+    // It may be closed already.
+    let _ = stream.write_all(b"GET / HTTP/1.1\r\nhost: h\r\n\r\n").await;
+    let mut byte = [0];
+    let read = tokio::time::timeout(PROMPT, stream.read(&mut byte)).await;
+    !matches!(read.expect("an answer or the end"), Ok(1))
 }
 
 #[tokio::test]
@@ -358,7 +326,7 @@ async fn connections_of_an_address_and_limits_that_change() {
         .arguments(["--config", file.to_str().unwrap()])
         .start();
     let mut session = RawSession::open(&coordinator.endpoint(), TTL).await;
-    assert!(is_closed_at_once(&coordinator).await);
+    assert!(is_refused(&coordinator).await);
     std::fs::write(
         &file,
         "max-connections-per-address = 2\nmax-locks-per-session = 1\nmax-names-per-acquire = 1\n",
@@ -366,7 +334,7 @@ async fn connections_of_an_address_and_limits_that_change() {
     .unwrap();
     coordinator.child().signal(Signal::HUP);
     wait::until("the new limit to hold", PROMPT, || async {
-        if is_closed_at_once(&coordinator).await {
+        if is_refused(&coordinator).await {
             Err("closed")
         } else {
             Ok(())

@@ -6,14 +6,13 @@ use leasehold_proto::v1::{GrantedLock, SessionOpen, SessionResume};
 use leasehold_tests::{
     Coordinator, RawSession, RedisServer,
     raw::{
-        PROMPT, Resumed, connect, exclusive, fresh_owner_id, resume_hold, resume_wait, several,
-        wire,
+        PROMPT, Resumed, connect, error_info, exclusive, fresh_owner_id, resume_hold, resume_wait,
+        several, wire,
     },
     wait,
 };
 use rustix::process::Signal;
 use tonic::Status;
-use tonic_types::StatusExt;
 
 const TTL: Duration = Duration::from_secs(60);
 const WAIT: u64 = 1_000_000;
@@ -41,8 +40,7 @@ async fn try_open(
 /// Returns the reason, the setting and its limit from the refusal of a stream.
 #[track_caller]
 fn over(status: &Status) -> (String, String, String) {
-    let details = status.get_error_details();
-    let info = details.error_info().unwrap();
+    let info = error_info(status);
     let of = |key: &str| info.metadata[key].clone();
     (info.reason.clone(), of("setting"), of("limit"))
 }

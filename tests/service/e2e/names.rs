@@ -1,5 +1,5 @@
-//! Names are matched whole: a name beneath another, one that it begins with, and one that differs by case are locks and
-//! elections of their own (etcd's website #710: the key `path/1` blocked the lock `path`).
+//! Names are matched whole: a name beneath another, one that it begins with, and one that differs by case are locks of
+//! their own; an election is the lock of its name (etcd's website #710: the key `path/1` blocked the lock `path`).
 
 use std::time::Duration;
 
@@ -56,48 +56,6 @@ async fn names_beneath_each_other_and_in_other_case_are_locks_of_their_own() {
             is_held(&other, name).await;
             assert!(guard.is_held(), "{name}");
         }
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn names_beneath_each_other_and_in_other_case_are_elections_of_their_own() {
-    let redis = RedisServer::start();
-    let coordinator = Coordinator::process().store(redis.url()).start();
-    let client = Client::connect(coordinator.endpoint()).await.unwrap();
-    let mut leaderships = Vec::new();
-    for name in NAMES {
-        let election = client.election(name);
-        let leadership = timeout(PROMPT, election.campaign(name)).await;
-        leaderships.push(leadership.unwrap().unwrap());
-    }
-    let mut observers = Vec::new();
-    for (name, leadership) in NAMES.into_iter().zip(&leaderships) {
-        let mut observer = client.election(name).observe();
-        let seen = timeout(PROMPT, observer.next()).await.unwrap();
-        let leader = seen.unwrap().unwrap().leader.unwrap();
-        assert_eq!(leader.value, name.as_bytes());
-        assert_eq!(leader.fencing_token, Some(leadership.fencing_token()));
-        observers.push(observer);
-    }
-    // One resigns: its own observer is the only one that is told.
-    leaderships.remove(0).resign().await.unwrap();
-    let seen = timeout(PROMPT, observers[0].next()).await.unwrap();
-    assert_eq!(seen.unwrap().unwrap().leader, None);
-    assert_eq!(client.election("path").leader().await.unwrap(), None);
-    for (name, leadership) in NAMES.into_iter().skip(1).zip(&leaderships) {
-        leadership.proclaim("anew").await.unwrap();
-        let leader = client.election(name).leader().await.unwrap().unwrap();
-        assert_eq!(
-            leader.fencing_token,
-            Some(leadership.fencing_token()),
-            "{name}"
-        );
-    }
-    for (name, observer) in NAMES.into_iter().zip(&mut observers).skip(1) {
-        // What it is told first is what was proclaimed: the resignation of "path" was not its.
-        let seen = timeout(PROMPT, observer.next()).await.unwrap();
-        let leader = seen.unwrap().unwrap().leader;
-        assert_eq!(leader.unwrap().value, b"anew", "{name}");
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use leasehold_tests::{Coordinator, RawSession, RedisServer, raw::PROMPT};
 use redis::aio::MultiplexedConnection;
 
-const NAMES: usize = 300;
+const NAMES: usize = 50;
 const TTL: Duration = Duration::from_secs(10);
 
 /// Returns the channels with listeners, and the number of listening connections.

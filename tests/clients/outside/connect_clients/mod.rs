@@ -4,13 +4,6 @@
 //! Each client is a program in `tests/clients/connect/clients` that acquires, is refused, renews, releases and watches, and prints a line for
 //! each way in which that worked. A client whose toolchain is missing is skipped, and said to be.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::print_stdout,
-    reason = "a test fails by panicking, and this one says what it skips"
-)]
-
 mod program;
 mod site;
 
@@ -18,6 +11,8 @@ use std::time::Duration;
 
 use program::PROGRAMS;
 use site::Site;
+
+use crate::skipped;
 
 /// Longest time until a coordinator knows that a watcher is gone.
 const GONE: Duration = Duration::from_secs(10);
@@ -28,7 +23,7 @@ fn every_client_acquires_renews_watches_and_releases() {
     for program in PROGRAMS {
         match (program.start)() {
             Ok(started) => running.push((program, started)),
-            Err(missing) => println!("skipped: {}, because {missing}", program.name),
+            Err(missing) => skipped(format!("{}: {missing}", program.name)),
         }
     }
     let origins = running

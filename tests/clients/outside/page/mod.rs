@@ -4,12 +4,6 @@
 //! The scenarios are programs in `tests/clients/page`, which use the page as operators do: with the mouse, and by keyboard alone. Where Node
 //! or Chromium is missing, they are skipped, and said to be. With `PICTURES`, a folder, they take pictures of the page instead.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a test fails by panicking, and this one is its own harness"
-)]
-
 mod site;
 
 use leasehold_tests::node::{self, Started};
@@ -34,7 +28,7 @@ fn the_live_page_does_what_operators_ask_of_it() {
     let command = match node::with_chromium("page/main.mjs") {
         Ok(command) => command,
         Err(missing) => {
-            println!("skipped, because {missing}");
+            crate::skipped(missing);
             return;
         }
     };

@@ -1,14 +1,14 @@
-//! OpenAPI description: generated from the proto files, committed as `server/openapi.json`, served by the admin port, and true of a real
-//! coordinator.
+//! OpenAPI description: generated from the proto files, committed as `server/openapi.json`, and served by the admin port. The
+//! program `outside` compares answers with it.
 
-mod answers;
 mod comments;
 mod document;
 mod schemas;
 
-use leasehold_tests::Coordinator;
-
-use super::http::{Http, Version};
+use leasehold_tests::{
+    Coordinator,
+    http::{Http, Version},
+};
 
 const COMMITTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../server/openapi.json");
 

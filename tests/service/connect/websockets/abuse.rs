@@ -2,15 +2,16 @@
 
 use std::time::{Duration, Instant};
 
-use leasehold_tests::{Coordinator, raw::PROMPT};
+use leasehold_tests::{
+    Coordinator,
+    http::{ACQUIRE, Http, Version},
+    raw::PROMPT,
+};
 use serde_json::json;
 use tokio::io::AsyncWriteExt;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 
-use super::{
-    super::http::{ACQUIRE, Http, Version},
-    client::{Socket, address},
-};
+use super::client::{Socket, address};
 
 const TTL: Duration = Duration::from_secs(30);
 /// Most bytes of a message, by default.

@@ -3,7 +3,10 @@
 use std::{net::SocketAddr, time::Duration};
 
 use futures_util::{SinkExt, StreamExt};
-use leasehold_tests::raw::PROMPT;
+use leasehold_tests::{
+    http::{self, SESSION},
+    raw::PROMPT,
+};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -20,8 +23,6 @@ use tokio_tungstenite::{
         protocol::{CloseFrame, frame::coding::CloseCode},
     },
 };
-
-use super::super::http::SESSION;
 
 /// Connection of any kind.
 pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -101,8 +102,11 @@ impl Socket {
     }
 
     pub(super) async fn text(&mut self, text: impl Into<String>) {
-        let message = Message::text(text.into());
-        self.socket.send(message).await.unwrap();
+        self.try_text(text).await.unwrap();
+    }
+
+    pub(super) async fn try_text(&mut self, text: impl Into<String>) -> Result<(), Error> {
+        self.socket.send(Message::text(text.into())).await
     }
 
     /// Returns what comes next; pings are answered on the way.
@@ -184,7 +188,7 @@ impl Socket {
     pub(super) async fn fails(&mut self, code: &str, reason: &str, close: CloseCode) {
         let (end, frame) = self.end(PROMPT).await;
         assert_eq!(end["error"]["code"], code, "{end}");
-        assert_eq!(super::super::http::reason(&end["error"]), reason, "{end}");
+        assert_eq!(http::reason(&end["error"]), reason, "{end}");
         assert_eq!((frame.code, frame.reason.as_str()), (close, code));
     }
 }

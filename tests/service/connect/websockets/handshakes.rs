@@ -4,20 +4,25 @@ use std::fs;
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use leasehold_server::access::tokens::new_token;
-use leasehold_tests::Coordinator;
+use leasehold_tests::{
+    Coordinator,
+    http::{ACQUIRE, Http, SESSION, Version},
+};
 use serde_json::json;
 use tokio_tungstenite::tungstenite::{Error, protocol::frame::coding::CloseCode};
 
-use super::{
-    super::http::{ACQUIRE, Http, SESSION, Version},
-    client::{address, dial},
-};
+use super::client::{address, dial};
 
 const KEY: (&str, &str) = ("sec-websocket-key", "AAECAwQFBgcICQoLDA0ODw==");
 const VERSION: (&str, &str) = ("sec-websocket-version", "13");
+const OLD: (&str, &str) = ("sec-websocket-version", "8");
 const UPGRADE: (&str, &str) = ("upgrade", "websocket");
 const CONNECTION: (&str, &str) = ("connection", "keep-alive, Upgrade");
 const PROTOCOL: &str = "sec-websocket-protocol";
+/// Headers that are not right.
+const SHORT: (&str, &str) = ("sec-websocket-key", "short");
+const OTHER: (&str, &str) = (PROTOCOL, "other");
+const TORN: (&str, &str) = (PROTOCOL, "leasehold.v1, leasehold.bearer.%");
 
 #[tokio::test]
 async fn a_handshake_that_is_not_right_is_refused() {
@@ -28,32 +33,10 @@ async fn a_handshake_that_is_not_right_is_refused() {
         (SESSION, &good[..], 101),
         (SESSION, &[KEY, VERSION, UPGRADE], 400),
         (SESSION, &[VERSION, UPGRADE, CONNECTION], 400),
-        (
-            SESSION,
-            &[("sec-websocket-key", "short"), VERSION, UPGRADE, CONNECTION],
-            400,
-        ),
-        (
-            SESSION,
-            &[KEY, ("sec-websocket-version", "8"), UPGRADE, CONNECTION],
-            426,
-        ),
-        (
-            SESSION,
-            &[KEY, VERSION, UPGRADE, CONNECTION, (PROTOCOL, "other")],
-            400,
-        ),
-        (
-            SESSION,
-            &[
-                KEY,
-                VERSION,
-                UPGRADE,
-                CONNECTION,
-                (PROTOCOL, "leasehold.v1, leasehold.bearer.%"),
-            ],
-            400,
-        ),
+        (SESSION, &[SHORT, VERSION, UPGRADE, CONNECTION], 400),
+        (SESSION, &[KEY, OLD, UPGRADE, CONNECTION], 426),
+        (SESSION, &[KEY, VERSION, UPGRADE, CONNECTION, OTHER], 400),
+        (SESSION, &[KEY, VERSION, UPGRADE, CONNECTION, TORN], 400),
         (SESSION, &[KEY, VERSION, CONNECTION], 505),
         (ACQUIRE, &good, 405),
         ("/leasehold.v1.LockService/Sesion", &good, 404),

@@ -4,5 +4,4 @@ mod abuse;
 mod client;
 mod connections;
 mod handshakes;
-mod page;
 mod sessions;

@@ -6,7 +6,10 @@ pub(crate) mod values;
 
 use std::time::Duration;
 
-use leasehold_tests::{Coordinator, RawSession, raw::Granted};
+use leasehold_tests::{
+    Coordinator, RawSession,
+    raw::{Granted, reason},
+};
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
@@ -34,10 +37,7 @@ impl Bystander {
 
 pub(crate) fn assert_invalid(status: &Status, field: &str, what: &str) {
     assert_eq!(status.code(), Code::InvalidArgument, "{what}: {status:?}");
-    let info = status.get_details_error_info();
-    let info = info.unwrap_or_else(|| panic!("{what}: no ErrorInfo in {status:?}"));
-    assert_eq!(info.domain, "leasehold", "{what}");
-    assert_eq!(info.reason, "INVALID_FIELD", "{what}");
+    assert_eq!(reason(status), "INVALID_FIELD", "{what}");
     let bad = status.get_details_bad_request();
     let bad = bad.unwrap_or_else(|| panic!("{what}: no BadRequest in {status:?}"));
     let fields: Vec<_> = bad.field_violations.iter().map(|bad| &bad.field).collect();

@@ -5,7 +5,6 @@ use std::time::Duration;
 use leasehold_proto::v1::{
     AcquireRequest, LockMode, SessionAcquire, SessionDowngrade, SessionFailure, SessionOpen,
     SessionReduce, SessionRelease, SessionSetValue, session_request::Request,
-    session_response::Response,
 };
 use leasehold_tests::{
     Coordinator, RawSession,
@@ -18,7 +17,7 @@ use tonic::Code;
 
 use super::{
     Bystander, TTL, assert_invalid,
-    values::{bad_acquires, bad_names, bad_ttls, seconds},
+    values::{bad_acquires, bad_client_names, bad_names, bad_ttls, seconds},
 };
 
 fn assert_failure(failure: &SessionFailure, field: &str, what: &str) {
@@ -83,90 +82,39 @@ async fn session_requests_out_of_bounds_leave_the_stream_and_its_locks_alone() {
     for (what, max_hold) in [
         ("no time to hold", seconds(0, 0)),
         ("a negative time to hold", seconds(-1, 0)),
-        (
-            "a time to hold of less than a second",
-            seconds(0, 999_999_999),
-        ),
-        (
-            "a time to hold of more than 365 days",
-            seconds(365 * 86_400, 1),
-        ),
+        ("too short a time to hold", seconds(0, 999_999_999)),
+        ("more than 365 days to hold", seconds(365 * 86_400, 1)),
     ] {
-        let acquire = SessionAcquire {
-            name: "free".to_owned(),
-            max_hold,
-            ..SessionAcquire::default()
-        };
+        let mut acquire = exclusive("free");
+        acquire.max_hold = max_hold;
         let failure = refused(&mut session, Request::Acquire(acquire)).await;
         assert_failure(&failure, "acquire.max_hold", what);
     }
+    let owner_id = held.lock.owner_id.clone();
     for (what, name) in bad_names() {
-        let release = SessionRelease {
-            name: name.clone(),
-            owner_id: held.lock.owner_id.clone(),
-        };
-        let failure = refused(&mut session, Request::Release(release)).await;
-        assert_failure(&failure, "release.name", what);
-        let owner_id = held.lock.owner_id.clone();
-        let set = SessionSetValue {
-            name,
-            owner_id,
-            value: Vec::new(),
-        };
-        let failure = refused(&mut session, Request::SetValue(set)).await;
-        assert_failure(&failure, "set_value.name", what);
+        for (kind, request) in changes(name, owner_id.clone()) {
+            let failure = refused(&mut session, request).await;
+            assert_failure(&failure, &format!("{kind}.name"), what);
+        }
     }
-    for (what, name) in bad_names() {
-        let owner_id = held.lock.owner_id.clone();
-        let downgrade = SessionDowngrade { name, owner_id };
-        let failure = refused(&mut session, Request::Downgrade(downgrade)).await;
-        assert_failure(&failure, "downgrade.name", what);
-    }
-    for (what, name) in bad_names() {
-        let reduce = SessionReduce {
-            name,
-            owner_id: held.lock.owner_id.clone(),
-            permits: 1,
-        };
-        let failure = refused(&mut session, Request::Reduce(reduce)).await;
-        assert_failure(&failure, "reduce.name", what);
+    for length in [0, 15, 17] {
+        for (kind, request) in changes("held".to_owned(), vec![7; length]) {
+            let failure = refused(&mut session, request).await;
+            let what = "an owner id of a wrong length";
+            assert_failure(&failure, &format!("{kind}.owner_id"), what);
+        }
     }
     for permits in [0, 1_000_001, u32::MAX] {
         let reduce = SessionReduce {
             name: "held".to_owned(),
-            owner_id: held.lock.owner_id.clone(),
+            owner_id: owner_id.clone(),
             permits,
         };
         let failure = refused(&mut session, Request::Reduce(reduce)).await;
         assert_failure(&failure, "reduce.permits", "permits out of bounds");
     }
-    for length in [0, 15, 17] {
-        let (name, owner_id) = ("held".to_owned(), vec![7; length]);
-        let downgrade = SessionDowngrade { name, owner_id };
-        let failure = refused(&mut session, Request::Downgrade(downgrade)).await;
-        let what = "an owner id of a wrong length";
-        assert_failure(&failure, "downgrade.owner_id", what);
-        let reduce = SessionReduce {
-            name: "held".to_owned(),
-            owner_id: vec![7; length],
-            permits: 1,
-        };
-        let failure = refused(&mut session, Request::Reduce(reduce)).await;
-        assert_failure(&failure, "reduce.owner_id", what);
-        let release = SessionRelease {
-            name: "held".to_owned(),
-            owner_id: vec![7; length],
-        };
-        let failure = refused(&mut session, Request::Release(release)).await;
-        assert_failure(
-            &failure,
-            "release.owner_id",
-            "an owner id of a wrong length",
-        );
-    }
-    let (name, owner_id) = ("held".to_owned(), held.lock.owner_id.clone());
     let set = SessionSetValue {
-        name,
+        name: "held".to_owned(),
         owner_id,
         value: vec![7; 4_097],
     };
@@ -185,12 +133,34 @@ async fn session_requests_out_of_bounds_leave_the_stream_and_its_locks_alone() {
     bystander.assert_undisturbed().await;
 }
 
+/// Returns each request that concerns one hold.
+fn changes(name: String, owner_id: Vec<u8>) -> [(&'static str, Request); 4] {
+    let release = SessionRelease {
+        name: name.clone(),
+        owner_id: owner_id.clone(),
+    };
+    let set_value = SessionSetValue {
+        name: name.clone(),
+        owner_id: owner_id.clone(),
+        value: Vec::new(),
+    };
+    let reduce = SessionReduce {
+        name: name.clone(),
+        owner_id: owner_id.clone(),
+        permits: 1,
+    };
+    let downgrade = SessionDowngrade { name, owner_id };
+    [
+        ("release", Request::Release(release)),
+        ("set_value", Request::SetValue(set_value)),
+        ("reduce", Request::Reduce(reduce)),
+        ("downgrade", Request::Downgrade(downgrade)),
+    ]
+}
+
 async fn refused(session: &mut RawSession, request: Request) -> SessionFailure {
     let id = session.send(request).await;
-    match session.answer(id, PROMPT).await {
-        Response::Error(failure) => failure,
-        other => panic!("{other:?}"),
-    }
+    session.refusal(id, PROMPT).await
 }
 
 #[tokio::test]
@@ -201,15 +171,11 @@ async fn names_and_actors_that_do_not_go_together_are_refused_and_take_nothing()
 
     let many: Vec<String> = (0..62).map(|number| format!("many/{number}")).collect();
     let many = || many.iter().map(String::as_str);
+    let mut named = several(["one", "two"]);
+    named.name = "one".to_owned();
     let mut bad = vec![
         ("a name twice", several(["one", "two", "one"])),
-        (
-            "a name and names",
-            SessionAcquire {
-                name: "one".to_owned(),
-                ..several(["one", "two"])
-            },
-        ),
+        ("a name and names", named),
     ];
     let names = bad_names();
     for (what, name) in &names {
@@ -220,64 +186,26 @@ async fn names_and_actors_that_do_not_go_together_are_refused_and_take_nothing()
         let failure = refused(&mut session, Request::Acquire(acquire)).await;
         assert_failure(&failure, "acquire.names", what);
     }
-    let both = || [exclusive("one"), shared("two")];
+    // What is said of all of them beside what is said of each.
+    type Spoil = fn(&mut SessionAcquire);
+    let of_all: [(&str, Spoil); 7] = [
+        ("name", |it| it.name = "one".to_owned()),
+        ("names", |it| it.names = vec!["one".to_owned()]),
+        ("mode", |it| it.set_mode(LockMode::Shared)),
+        ("permits", |it| it.permits = 1),
+        ("limit", |it| it.limit = 1),
+        ("limit_revision", |it| it.limit_revision = 1),
+        ("permits_at_least", |it| it.permits_at_least = 1),
+    ];
+    for (field, spoil) in of_all {
+        let mut acquire = each([exclusive("one"), shared("two")]);
+        spoil(&mut acquire);
+        let failure = refused(&mut session, Request::Acquire(acquire)).await;
+        assert_failure(&failure, &format!("acquire.{field}"), "something of all");
+    }
+    let mut unknown = exclusive("two");
+    unknown.mode = 99;
     for (what, field, acquire) in [
-        (
-            "a name and locks",
-            "acquire.name",
-            SessionAcquire {
-                name: "one".to_owned(),
-                ..each(both())
-            },
-        ),
-        (
-            "names and locks",
-            "acquire.names",
-            SessionAcquire {
-                names: vec!["one".to_owned()],
-                ..each(both())
-            },
-        ),
-        (
-            "a mode for all beside those of each",
-            "acquire.mode",
-            SessionAcquire {
-                mode: LockMode::Shared.into(),
-                ..each(both())
-            },
-        ),
-        (
-            "permits of all",
-            "acquire.permits",
-            SessionAcquire {
-                permits: 1,
-                ..each(both())
-            },
-        ),
-        (
-            "a limit of all",
-            "acquire.limit",
-            SessionAcquire {
-                limit: 1,
-                ..each(both())
-            },
-        ),
-        (
-            "a revision of all",
-            "acquire.limit_revision",
-            SessionAcquire {
-                limit_revision: 1,
-                ..each(both())
-            },
-        ),
-        (
-            "fewest permits of all",
-            "acquire.permits_at_least",
-            SessionAcquire {
-                permits_at_least: 1,
-                ..each(both())
-            },
-        ),
         (
             "fewest permits of a shared one",
             "acquire.locks[1].permits_at_least",
@@ -316,13 +244,7 @@ async fn names_and_actors_that_do_not_go_together_are_refused_and_take_nothing()
         (
             "an unknown mode",
             "acquire.locks[1].mode",
-            each([
-                exclusive("one"),
-                SessionAcquire {
-                    mode: 99,
-                    ..exclusive("two")
-                },
-            ]),
+            each([exclusive("one"), unknown]),
         ),
     ] {
         let failure = refused(&mut session, Request::Acquire(acquire)).await;
@@ -355,45 +277,31 @@ async fn opens_out_of_bounds_are_refused_by_field() {
     let coordinator = Coordinator::in_process();
     let bystander = Bystander::new(&coordinator).await;
     let mut bad = Vec::new();
-    for (what, ttl) in bad_ttls() {
-        bad.push((
-            what,
-            "open.ttl",
-            SessionOpen {
-                ttl,
-                ..SessionOpen::default()
-            },
-        ));
-    }
-    let client_name = "c".repeat(257);
-    let open = SessionOpen {
-        client_name,
-        ..SessionOpen::default()
+    let mut add = |what, field, spoil: &dyn Fn(&mut SessionOpen)| {
+        let mut open = SessionOpen::default();
+        spoil(&mut open);
+        bad.push((what, field, open));
     };
-    bad.push(("a client name of 257 bytes", "open.client_name", open));
-    for (what, entries) in [
-        (
-            "17 entries",
-            (0..17)
-                .map(|key| (key.to_string(), String::new()))
-                .collect(),
-        ),
-        ("an empty key", vec![(String::new(), "value".to_owned())]),
-        (
-            "a key of 65 bytes",
-            vec![("k".repeat(65), "value".to_owned())],
-        ),
-        (
-            "a value of 257 bytes",
-            vec![("key".to_owned(), "v".repeat(257))],
-        ),
+    for (what, ttl) in bad_ttls() {
+        add(what, "open.ttl", &|it| it.ttl = ttl);
+    }
+    for (what, name) in bad_client_names() {
+        add(what, "open.client_name", &|it| {
+            it.client_name.clone_from(&name)
+        });
+    }
+    add("17 entries", "open.metadata", &|it| {
+        let entries = (0..17).map(|key| (key.to_string(), String::new()));
+        it.metadata = entries.collect();
+    });
+    for (what, key, value) in [
+        ("an empty key", String::new(), "value".to_owned()),
+        ("a key of 65 bytes", "k".repeat(65), "value".to_owned()),
+        ("a value of 257 bytes", "key".to_owned(), "v".repeat(257)),
     ] {
-        let metadata = entries.into_iter().collect();
-        let open = SessionOpen {
-            metadata,
-            ..SessionOpen::default()
-        };
-        bad.push((what, "open.metadata", open));
+        add(what, "open.metadata", &|it| {
+            it.metadata.insert(key.clone(), value.clone());
+        });
     }
     for (what, field, open) in bad {
         let channel = connect(&coordinator.endpoint()).await;

@@ -2,11 +2,14 @@
 
 use leasehold_proto::v1::{
     AcquireRequest, CheckTokenRequest, ForceReleaseRequest, GetLockRequest, ListLocksRequest,
-    ListSessionsRequest, LockMode, ReleaseRequest, RenewRequest, RequestReleaseRequest,
-    admin_service_client::AdminServiceClient, force_release_request::Only,
-    lock_service_client::LockServiceClient,
+    ListSessionsRequest, LockMode, RequestReleaseRequest, admin_service_client::AdminServiceClient,
+    force_release_request::Only, lock_service_client::LockServiceClient,
 };
-use leasehold_tests::{Coordinator, raw::connect};
+use leasehold_tests::{
+    Coordinator,
+    raw::{acquire_request, connect, release_request, renew_request},
+};
+use tonic::transport::Channel;
 
 use super::{
     Bystander, assert_invalid,
@@ -24,17 +27,10 @@ async fn unary_acquires_out_of_bounds_are_refused_by_field() {
     }
     // Permits count as one where they are unset, and all of them may be asked for.
     for (permits, limit) in [(0, 1), (1_000_000, 1_000_000)] {
-        let name = format!("{permits} of {limit}");
-        let request = AcquireRequest {
-            name: name.clone(),
-            mode: LockMode::Semaphore.into(),
-            permits,
-            limit,
-            ..AcquireRequest::default()
-        };
-        let owner_id = client.acquire(request).await.unwrap().into_inner().owner_id;
-        let released = client.release(ReleaseRequest { name, owner_id });
-        assert!(released.await.unwrap().into_inner().released);
+        let mut request = acquire_request(&format!("{permits} of {limit}"));
+        request.set_mode(LockMode::Semaphore);
+        (request.permits, request.limit) = (permits, limit);
+        is_taken_and_released(&mut client, request).await;
     }
     // Nothing was taken on the way, and the bounds themselves are fine.
     for ttl in [seconds(1, 0), seconds(3_600, 0), None] {
@@ -48,16 +44,17 @@ async fn unary_acquires_out_of_bounds_are_refused_by_field() {
             lock_delay: seconds(3_600, 0),
             ..AcquireRequest::default()
         };
-        let name = request.name.clone();
-        let owner_id = client.acquire(request).await.unwrap().into_inner().owner_id;
-        assert_eq!(owner_id.len(), 16);
-        let released = client
-            .release(ReleaseRequest { name, owner_id })
-            .await
-            .unwrap();
-        assert!(released.into_inner().released);
+        is_taken_and_released(&mut client, request).await;
     }
     bystander.assert_undisturbed().await;
+}
+
+async fn is_taken_and_released(client: &mut LockServiceClient<Channel>, request: AcquireRequest) {
+    let name = request.name.clone();
+    let owner_id = client.acquire(request).await.unwrap().into_inner().owner_id;
+    assert_eq!(owner_id.len(), 16);
+    let released = client.release(release_request(&name, &owner_id)).await;
+    assert!(released.unwrap().into_inner().released);
 }
 
 #[tokio::test]
@@ -65,23 +62,9 @@ async fn renewals_and_releases_out_of_bounds_are_refused_and_unknown_ids_are_ans
     let coordinator = Coordinator::in_process();
     let bystander = Bystander::new(&coordinator).await;
     let mut client = LockServiceClient::new(connect(&coordinator.endpoint()).await);
-    let owner_id = vec![7; 16];
+    let mut bad = Vec::new();
     for (what, name) in bad_names() {
-        let request = ReleaseRequest {
-            name: name.clone(),
-            owner_id: owner_id.clone(),
-        };
-        assert_invalid(
-            &client.release(request).await.expect_err(what),
-            "name",
-            what,
-        );
-        let request = RenewRequest {
-            name,
-            owner_id: owner_id.clone(),
-            ttl: None,
-        };
-        assert_invalid(&client.renew(request).await.expect_err(what), "name", what);
+        bad.push((what, "name", name, 16));
     }
     for (what, length) in [
         ("no owner id", 0),
@@ -89,47 +72,26 @@ async fn renewals_and_releases_out_of_bounds_are_refused_and_unknown_ids_are_ans
         ("17 bytes", 17),
         ("a MiB", 1 << 20),
     ] {
-        let (name, owner_id) = ("bystander".to_owned(), vec![7; length]);
-        let request = ReleaseRequest {
-            name: name.clone(),
-            owner_id: owner_id.clone(),
-        };
-        assert_invalid(
-            &client.release(request).await.expect_err(what),
-            "owner_id",
-            what,
-        );
-        let request = RenewRequest {
-            name,
-            owner_id,
-            ttl: None,
-        };
-        assert_invalid(
-            &client.renew(request).await.expect_err(what),
-            "owner_id",
-            what,
-        );
+        bad.push((what, "owner_id", "bystander".to_owned(), length));
     }
+    for (what, field, name, length) in bad {
+        let owner_id = vec![7; length];
+        let released = client.release(release_request(&name, &owner_id)).await;
+        assert_invalid(&released.expect_err(what), field, what);
+        let renewed = client.renew(renew_request(&name, &owner_id)).await;
+        assert_invalid(&renewed.expect_err(what), field, what);
+    }
+    let owner_id = [7; 16];
     for (what, ttl) in bad_ttls() {
-        let request = RenewRequest {
-            name: "bystander".to_owned(),
-            owner_id: owner_id.clone(),
-            ttl,
-        };
+        let mut request = renew_request("bystander", &owner_id);
+        request.ttl = ttl;
         assert_invalid(&client.renew(request).await.expect_err(what), "ttl", what);
     }
     for name in ["bystander", "free"] {
-        let request = ReleaseRequest {
-            name: name.to_owned(),
-            owner_id: owner_id.clone(),
-        };
-        assert!(!client.release(request).await.unwrap().into_inner().released);
-        let request = RenewRequest {
-            name: name.to_owned(),
-            owner_id: owner_id.clone(),
-            ttl: None,
-        };
-        assert!(!client.renew(request).await.unwrap().into_inner().renewed);
+        let released = client.release(release_request(name, &owner_id)).await;
+        assert!(!released.unwrap().into_inner().released);
+        let renewed = client.renew(renew_request(name, &owner_id)).await;
+        assert!(!renewed.unwrap().into_inner().renewed);
     }
     bystander.assert_undisturbed().await;
 }
@@ -139,56 +101,39 @@ async fn admin_requests_out_of_bounds_are_refused_by_field() {
     let coordinator = Coordinator::in_process();
     let bystander = Bystander::new(&coordinator).await;
     let mut admin = AdminServiceClient::new(connect(&coordinator.endpoint()).await);
-    for (what, name) in bad_names() {
-        let request = GetLockRequest { name: name.clone() };
-        assert_invalid(
-            &admin.get_lock(request).await.expect_err(what),
-            "name",
-            what,
-        );
-        let request = ForceReleaseRequest {
-            name: name.clone(),
-            only: None,
-        };
-        assert_invalid(
-            &admin.force_release(request).await.expect_err(what),
-            "name",
-            what,
-        );
-        let request = CheckTokenRequest {
-            name,
-            fencing_token: 1,
-        };
-        assert_invalid(
-            &admin.check_token(request).await.expect_err(what),
-            "name",
-            what,
-        );
-    }
-    for fencing_token in [0, -1, i64::MIN] {
-        let request = CheckTokenRequest {
-            name: "bystander".to_owned(),
-            fencing_token,
-        };
-        let status = admin.check_token(request).await.unwrap_err();
-        assert_invalid(&status, "fencing_token", "a token that is not positive");
-        let request = ForceReleaseRequest {
-            name: "bystander".to_owned(),
-            only: Some(Only::FencingToken(fencing_token)),
-        };
-        let status = admin.force_release(request).await.unwrap_err();
-        assert_invalid(&status, "fencing_token", "a token that is not positive");
-    }
-    let request = |only| ForceReleaseRequest {
-        name: "bystander".to_owned(),
-        only: Some(only),
+    let force = |name: &str, only| ForceReleaseRequest {
+        name: name.to_owned(),
+        only,
     };
-    let status = admin.force_release(request(Only::WaiterNumber(0))).await;
-    assert_invalid(
-        &status.unwrap_err(),
-        "waiter_number",
-        "a number that is not positive",
-    );
+    let check = |name: &str, fencing_token| CheckTokenRequest {
+        name: name.to_owned(),
+        fencing_token,
+    };
+    for (what, name) in bad_names() {
+        let refused = [
+            admin.force_release(force(&name, None)).await.map(drop),
+            admin.check_token(check(&name, 1)).await.map(drop),
+            admin.get_lock(GetLockRequest { name }).await.map(drop),
+        ];
+        for refused in refused {
+            assert_invalid(&refused.expect_err(what), "name", what);
+        }
+    }
+    for token in [0, -1, i64::MIN] {
+        let forced = force("bystander", Some(Only::FencingToken(token)));
+        let refused = [
+            admin.force_release(forced).await.map(drop),
+            admin.check_token(check("bystander", token)).await.map(drop),
+        ];
+        for refused in refused {
+            let what = "a token that is not positive";
+            assert_invalid(&refused.expect_err(what), "fencing_token", what);
+        }
+    }
+    let forced = force("bystander", Some(Only::WaiterNumber(0)));
+    let what = "a number that is not positive";
+    let status = admin.force_release(forced).await.expect_err(what);
+    assert_invalid(&status, "waiter_number", what);
     let request_release = || RequestReleaseRequest {
         name: "bystander".to_owned(),
         ..RequestReleaseRequest::default()
@@ -220,13 +165,11 @@ async fn admin_requests_out_of_bounds_are_refused_by_field() {
     let asked = admin.request_release(longest).await.unwrap();
     assert_eq!(asked.into_inner().asked_count, 0);
     // Names nobody.
-    for only in [
-        Only::FencingToken(1),
-        Only::FencingToken(i64::MAX),
-        Only::WaiterNumber(1),
-        Only::WaiterNumber(u64::MAX),
-    ] {
-        let forced = admin.force_release(request(only)).await.unwrap();
+    for only in [Only::FencingToken(i64::MAX), Only::WaiterNumber(u64::MAX)] {
+        let forced = admin
+            .force_release(force("bystander", Some(only)))
+            .await
+            .unwrap();
         assert!(!forced.into_inner().released, "{only:?}");
     }
     for page_size in [-1, i32::MIN] {

@@ -47,156 +47,24 @@ pub(crate) fn bad_ttls() -> Vec<(&'static str, Option<prost_types::Duration>)> {
     ttls
 }
 
-/// Acquires that are refused, and which field is to blame.
-pub(super) fn bad_acquires() -> Vec<(&'static str, &'static str, AcquireRequest)> {
-    let good = AcquireRequest {
-        name: "good".to_owned(),
-        ..AcquireRequest::default()
-    };
-    let mut bad = Vec::new();
-    for (what, name) in bad_names() {
-        bad.push((
-            what,
-            "name",
-            AcquireRequest {
-                name,
-                ..good.clone()
-            },
-        ));
-    }
-    for (what, ttl) in bad_ttls() {
-        bad.push((
-            what,
-            "ttl",
-            AcquireRequest {
-                ttl,
-                ..good.clone()
-            },
-        ));
-    }
-    let waits = [
-        ("a negative wait", seconds(0, -1)),
-        ("a huge wait", seconds(86_401, 0)),
-    ];
-    for (what, wait) in waits {
-        bad.push((
-            what,
-            "wait",
-            AcquireRequest {
-                wait,
-                ..good.clone()
-            },
-        ));
-    }
-    let delays = [
-        ("a negative delay", seconds(-1, 0)),
-        ("a huge delay", seconds(3_601, 0)),
-    ];
-    for (what, lock_delay) in delays {
-        bad.push((
-            what,
-            "lock_delay",
-            AcquireRequest {
-                lock_delay,
-                ..good.clone()
-            },
-        ));
-    }
-    for (what, size) in [
-        ("a value of 4097 bytes", 4_097),
-        ("a value of 1 MiB", 1 << 20),
-    ] {
-        let value = vec![7; size];
-        bad.push((
-            what,
-            "value",
-            AcquireRequest {
-                value,
-                ..good.clone()
-            },
-        ));
-    }
-    for (what, client_name) in [
+/// Lengths of values that are refused.
+pub(crate) const BAD_VALUES: [(&str, usize); 2] = [
+    ("a value of 4097 bytes", 4_097),
+    ("a value of 1 MiB", 1 << 20),
+];
+
+/// Returns names of clients that are refused.
+pub(crate) fn bad_client_names() -> [(&'static str, String); 2] {
+    [
         ("a client name of 257 bytes", "c".repeat(257)),
         ("a client name with a control character", "a\tb".to_owned()),
-    ] {
-        bad.push((
-            what,
-            "client_name",
-            AcquireRequest {
-                client_name,
-                ..good.clone()
-            },
-        ));
-    }
-    bad.push((
-        "a mode that is not known",
-        "mode",
-        AcquireRequest {
-            mode: 77,
-            ..good.clone()
-        },
-    ));
-    bad.push((
-        "a revision of a shared lock",
-        "limit_revision",
-        AcquireRequest {
-            mode: LockMode::Shared.into(),
-            limit_revision: 1,
-            ..good.clone()
-        },
-    ));
-    for (what, mode, permits, permits_at_least) in [
-        ("fewest permits of a shared lock", LockMode::Shared, 0, 1),
-        (
-            "fewest permits of an exclusive lock",
-            LockMode::Exclusive,
-            0,
-            1,
-        ),
-        (
-            "more permits at least than at most",
-            LockMode::Semaphore,
-            2,
-            3,
-        ),
-        (
-            "more permits at least than the default",
-            LockMode::Semaphore,
-            0,
-            2,
-        ),
-        (
-            "as many at least as a number can say",
-            LockMode::Semaphore,
-            3,
-            u32::MAX,
-        ),
-    ] {
-        let request = AcquireRequest {
-            mode: mode.into(),
-            permits,
-            limit: if mode == LockMode::Semaphore { 3 } else { 0 },
-            permits_at_least,
-            ..good.clone()
-        };
-        bad.push((what, "permits_at_least", request));
-    }
-    for (what, field, mode, permits, limit) in bad_permits() {
-        let request = AcquireRequest {
-            mode: mode.into(),
-            permits,
-            limit,
-            ..good.clone()
-        };
-        bad.push((what, field, request));
-    }
-    bad
+    ]
 }
 
 /// Modes with permits and limits that do not go together, and which field is to blame.
-fn bad_permits() -> [(&'static str, &'static str, LockMode, u32, u32); 10] {
+const BAD_PERMITS: [(&str, &str, LockMode, u32, u32); 10] = {
     use LockMode::{Exclusive, Semaphore, Shared, Unspecified};
+    const MANY: u32 = 1_000_000;
     [
         ("permits of no semaphore", "permits", Unspecified, 1, 0),
         ("a limit of no semaphore", "limit", Unspecified, 0, 3),
@@ -205,14 +73,68 @@ fn bad_permits() -> [(&'static str, &'static str, LockMode, u32, u32); 10] {
         ("permits of a shared lock", "permits", Shared, 1, 0),
         ("a limit of a shared lock", "limit", Shared, 0, 1),
         ("a semaphore without a limit", "limit", Semaphore, 1, 0),
-        ("too large a limit", "limit", Semaphore, 1, 1_000_001),
+        ("too large a limit", "limit", Semaphore, 1, MANY + 1),
         ("more permits than there are", "permits", Semaphore, 4, 3),
-        (
-            "as many permits as a number can say",
-            "permits",
-            Semaphore,
-            u32::MAX,
-            1_000_000,
-        ),
+        ("the most permits", "permits", Semaphore, u32::MAX, MANY),
     ]
+};
+
+/// Fewest permits that do not go with the mode, the permits and the limit.
+const BAD_FEWEST_PERMITS: [(&str, LockMode, [u32; 3]); 5] = {
+    use LockMode::{Exclusive, Semaphore, Shared};
+    [
+        ("fewest permits of a shared lock", Shared, [0, 0, 1]),
+        ("fewest permits of an exclusive lock", Exclusive, [0, 0, 1]),
+        ("more at least than at most", Semaphore, [2, 3, 3]),
+        ("more at least than the default", Semaphore, [0, 3, 2]),
+        ("the most at least", Semaphore, [3, 3, u32::MAX]),
+    ]
+};
+
+/// Returns acquires that are refused, and which field is to blame.
+pub(super) fn bad_acquires() -> Vec<(&'static str, &'static str, AcquireRequest)> {
+    let mut bad = Vec::new();
+    let mut add = |what, field, spoil: &dyn Fn(&mut AcquireRequest)| {
+        let mut request = AcquireRequest {
+            name: "good".to_owned(),
+            ..AcquireRequest::default()
+        };
+        spoil(&mut request);
+        bad.push((what, field, request));
+    };
+    for (what, name) in bad_names() {
+        add(what, "name", &|it| it.name.clone_from(&name));
+    }
+    for (what, ttl) in bad_ttls() {
+        add(what, "ttl", &|it| it.ttl = ttl);
+    }
+    add("a negative wait", "wait", &|it| it.wait = seconds(0, -1));
+    add("a huge wait", "wait", &|it| it.wait = seconds(86_401, 0));
+    for (what, delay) in [("a negative delay", -1), ("a huge delay", 3_601)] {
+        add(what, "lock_delay", &|it| it.lock_delay = seconds(delay, 0));
+    }
+    for (what, length) in BAD_VALUES {
+        add(what, "value", &|it| it.value = vec![7; length]);
+    }
+    for (what, name) in bad_client_names() {
+        add(what, "client_name", &|it| it.client_name.clone_from(&name));
+    }
+    add("an unknown mode", "mode", &|it| it.mode = 77);
+    add("a revision of a shared lock", "limit_revision", &|it| {
+        it.set_mode(LockMode::Shared);
+        it.limit_revision = 1;
+    });
+    for (what, mode, [permits, limit, at_least]) in BAD_FEWEST_PERMITS {
+        add(what, "permits_at_least", &|it| {
+            it.set_mode(mode);
+            (it.permits, it.limit, it.permits_at_least) = (permits, limit, at_least);
+        });
+    }
+    for (what, field, mode, permits, limit) in BAD_PERMITS {
+        add(what, field, &|it| {
+            it.set_mode(mode);
+            (it.permits, it.limit) = (permits, limit);
+        });
+    }
+    bad
 }

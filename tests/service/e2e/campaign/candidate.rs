@@ -1,11 +1,11 @@
 //! A candidate that a test speaks for itself.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use leasehold_proto::v1::{
     CampaignOpen, CampaignProclaim, CampaignRequest, CampaignResign, CampaignResponse, Campaigning,
-    Elected, SessionFailure, SessionHeartbeat, campaign_request::Request,
-    campaign_response::Response, election_service_client::ElectionServiceClient,
+    Elected, SessionHeartbeat, campaign_request::Request, campaign_response::Response,
+    election_service_client::ElectionServiceClient,
 };
 use leasehold_tests::raw::{PROMPT, connect, wire};
 use tokio::sync::mpsc;
@@ -16,7 +16,7 @@ use tonic::{Status, Streaming, transport::Channel};
 pub(super) struct Candidate {
     requests: Option<mpsc::Sender<CampaignRequest>>,
     responses: Streaming<CampaignResponse>,
-    beats: Vec<Instant>,
+    beats: u64,
 }
 
 impl Candidate {
@@ -30,7 +30,7 @@ impl Candidate {
         Ok(Self {
             requests: Some(requests),
             responses,
-            beats: Vec::new(),
+            beats: 0,
         })
     }
 
@@ -56,7 +56,7 @@ impl Candidate {
     pub(super) async fn lead(endpoint: &str, election: &str, ttl: Duration) -> (Self, Elected) {
         let mut candidate = Self::campaign(endpoint, election, ttl).await;
         assert_eq!(candidate.campaigning().await.position, 0);
-        let elected = candidate.elected(PROMPT).await;
+        let elected = candidate.elected().await;
         (candidate, elected)
     }
 
@@ -73,9 +73,6 @@ impl Candidate {
     }
 
     pub(super) async fn say_raw(&mut self, message: CampaignRequest) {
-        if matches!(message.request, Some(Request::Campaign(_))) && self.beats.is_empty() {
-            self.beats.push(Instant::now());
-        }
         let requests = self.requests.as_ref().expect("this side is open");
         requests.send(message).await.expect("the stream is up");
     }
@@ -90,46 +87,11 @@ impl Candidate {
         self.say(Request::Resign(CampaignResign {})).await;
     }
 
-    /// Sends a heartbeat and returns its number.
-    pub(super) async fn beat(&mut self) -> u64 {
-        let sequence = u64::try_from(self.beats.len()).unwrap();
-        self.beats.push(Instant::now());
-        let beat = SessionHeartbeat { sequence };
-        self.say(Request::Heartbeat(beat)).await;
-        sequence
-    }
-
-    /// Returns the time at which a heartbeat was sent; 0 is the campaign.
-    pub(super) fn sent(&self, sequence: u64) -> Instant {
-        self.beats[usize::try_from(sequence).unwrap()]
-    }
-
-    /// Returns the time at which the last heartbeat was sent.
-    pub(super) fn last_sent(&self) -> Instant {
-        *self.beats.last().unwrap()
-    }
-
-    /// Sends heartbeats and reads nothing, until the coordinator has enough of it.
-    pub(super) async fn beat_until_cut_off(&mut self, limit: Duration) {
-        let requests = self.requests.clone().expect("this side is open");
-        let beat = async {
-            loop {
-                let sequence = u64::try_from(self.beats.len()).unwrap();
-                self.beats.push(Instant::now());
-                let request = Some(Request::Heartbeat(SessionHeartbeat { sequence }));
-                if requests.send(CampaignRequest { request }).await.is_err() {
-                    return;
-                }
-            }
-        };
-        tokio::time::timeout(limit, async {
-            tokio::select! {
-                () = beat => {}
-                () = requests.closed() => {}
-            }
-        })
-        .await
-        .unwrap_or_else(|_| panic!("not cut off after {limit:?}"));
+    pub(super) async fn beat(&mut self) {
+        self.beats += 1;
+        let sequence = self.beats;
+        self.say(Request::Heartbeat(SessionHeartbeat { sequence }))
+            .await;
     }
 
     /// Ends the client's side of the stream, and goes on reading.
@@ -138,15 +100,15 @@ impl Candidate {
     }
 
     /// Returns the next message; `None` at the end of the stream.
-    pub(super) async fn next(&mut self, limit: Duration) -> Result<Option<Response>, Status> {
-        let next = tokio::time::timeout(limit, self.responses.message()).await;
-        let next = next.unwrap_or_else(|_| panic!("nothing came within {limit:?}"));
+    async fn next(&mut self) -> Result<Option<Response>, Status> {
+        let next = tokio::time::timeout(PROMPT, self.responses.message()).await;
+        let next = next.unwrap_or_else(|_| panic!("nothing came within {PROMPT:?}"));
         Ok(next?.map(|message| message.response.expect("it says something")))
     }
 
     /// Returns the next message, which must come soon.
     pub(super) async fn answer(&mut self) -> Response {
-        let next = self.next(PROMPT).await.expect("the stream is up");
+        let next = self.next().await.expect("the stream is up");
         next.expect("the stream has not ended")
     }
 
@@ -157,33 +119,9 @@ impl Candidate {
         }
     }
 
-    pub(super) async fn elected(&mut self, limit: Duration) -> Elected {
-        match self.next(limit).await {
-            Ok(Some(Response::Elected(elected))) => elected,
-            other => panic!("{other:?}"),
-        }
-    }
-
-    pub(super) async fn failure(&mut self) -> SessionFailure {
+    pub(super) async fn elected(&mut self) -> Elected {
         match self.answer().await {
-            Response::Error(failure) => failure,
-            other => panic!("{other:?}"),
-        }
-    }
-
-    pub(super) async fn assert_proclaimed(&mut self) {
-        let answer = self.answer().await;
-        assert!(matches!(answer, Response::Proclaimed(_)), "{answer:?}");
-    }
-
-    /// Sends a heartbeat and waits for its answer; nothing else may come before.
-    pub(super) async fn assert_alive(&mut self) -> Duration {
-        let sequence = self.beat().await;
-        match self.answer().await {
-            Response::Heartbeat(ack) => {
-                assert_eq!(ack.acked_heartbeat, sequence);
-                leasehold_tests::raw::parse(ack.valid_for)
-            }
+            Response::Elected(elected) => elected,
             other => panic!("{other:?}"),
         }
     }
@@ -200,13 +138,13 @@ impl Candidate {
 
     /// Asserts that the stream ends in order, without another message.
     pub(super) async fn assert_ended(&mut self) {
-        let end = self.next(PROMPT).await;
+        let end = self.next().await;
         assert!(matches!(end, Ok(None)), "{end:?}");
     }
 
     /// Returns the status with which the stream ends, with nothing said before.
     pub(super) async fn refused(&mut self) -> Status {
-        match self.next(PROMPT).await {
+        match self.next().await {
             Err(status) => status,
             other => panic!("{other:?}"),
         }

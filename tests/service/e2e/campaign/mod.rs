@@ -2,7 +2,6 @@
 
 mod candidate;
 mod cuts;
-mod ends;
 mod leading;
 mod refusals;
 

@@ -4,24 +4,23 @@ use std::time::Duration;
 
 use leasehold_proto::v1::{
     CampaignOpen, CampaignProclaim, CampaignRequest, campaign_request::Request,
+    campaign_response::Response,
 };
 use leasehold_tests::{
     Coordinator, RawSession, RedisServer,
-    raw::{PROMPT, connect},
+    raw::{self, PROMPT, connect},
 };
 use tonic::{Code, Status};
-use tonic_types::StatusExt;
 
 use super::{LONG, assert_nothing_left, candidate::Candidate, leader, look};
 use crate::e2e::bad_input::{
     assert_invalid,
-    values::{bad_names, bad_ttls},
+    values::{BAD_VALUES, bad_client_names, bad_names, bad_ttls},
 };
 
 fn assert_refused(status: &Status, code: Code, reason: &str) {
     assert_eq!(status.code(), code, "{status:?}");
-    let info = status.get_details_error_info().unwrap();
-    assert_eq!((&info.domain[..], &info.reason[..]), ("leasehold", reason));
+    assert_eq!(raw::reason(status), reason);
 }
 
 async fn refused(endpoint: &str, first: Option<Request>) -> Status {
@@ -34,48 +33,30 @@ async fn refused(endpoint: &str, first: Option<Request>) -> Status {
 async fn campaigns_out_of_bounds_are_refused_by_field() {
     let redis = RedisServer::start();
     let coordinator = Coordinator::process().store(redis.url()).start();
-    let good = CampaignOpen {
-        election: "good".to_owned(),
-        ..CampaignOpen::default()
-    };
     let mut bad = Vec::new();
-    for (what, election) in bad_names() {
-        let open = CampaignOpen {
-            election,
+    let mut add = |what, field, spoil: &dyn Fn(&mut CampaignOpen)| {
+        let mut open = CampaignOpen {
+            election: "good".to_owned(),
             ..CampaignOpen::default()
         };
-        bad.push((what, "campaign.election", open));
+        spoil(&mut open);
+        bad.push((what, field, open));
+    };
+    for (what, name) in bad_names() {
+        add(what, "campaign.election", &|it| {
+            it.election.clone_from(&name)
+        });
     }
     for (what, ttl) in bad_ttls() {
-        let open = CampaignOpen {
-            ttl,
-            ..good.clone()
-        };
-        bad.push((what, "campaign.ttl", open));
+        add(what, "campaign.ttl", &|it| it.ttl = ttl);
     }
-    for (what, client_name) in [
-        ("a client name of 257 bytes", "c".repeat(257)),
-        ("a client name with a control character", "a\tb".to_owned()),
-    ] {
-        let open = CampaignOpen {
-            client_name,
-            ..good.clone()
-        };
-        bad.push((what, "campaign.client_name", open));
+    for (what, name) in bad_client_names() {
+        add(what, "campaign.client_name", &|it| {
+            it.client_name.clone_from(&name)
+        });
     }
-    for (what, length) in [
-        ("a value of 4097 bytes", 4_097),
-        ("a value of 1 MiB", 1 << 20),
-    ] {
-        let value = vec![7; length];
-        bad.push((
-            what,
-            "campaign.value",
-            CampaignOpen {
-                value,
-                ..good.clone()
-            },
-        ));
+    for (what, length) in BAD_VALUES {
+        add(what, "campaign.value", &|it| it.value = vec![7; length]);
     }
     for (what, field, open) in bad {
         let status = refused(&coordinator.endpoint(), Some(Request::Campaign(open))).await;
@@ -95,7 +76,7 @@ async fn campaigns_out_of_bounds_are_refused_by_field() {
     };
     candidate.say(Request::Campaign(open)).await;
     candidate.campaigning().await;
-    candidate.elected(PROMPT).await;
+    candidate.elected().await;
     let seen = leader(&endpoint, &election).await.unwrap();
     assert_eq!(seen.value, vec![b'v'; 4_096]);
 }
@@ -180,7 +161,7 @@ async fn a_campaign_without_a_store_ends_with_the_reason_and_leaves_nothing_behi
     let mut first = Candidate::campaign(&endpoint, "cut off", LONG).await;
     let status = first.refused().await;
     assert_eq!(status.code(), Code::Unavailable, "{status:?}");
-    assert!(status.get_details_error_info().is_some(), "{status:?}");
+    raw::error_info(&status);
     redis.cont();
     assert_nothing_left(&coordinator, &redis, "cut off", "when Redis is back").await;
     let (mut next, _) = Candidate::lead(&endpoint, "cut off", LONG).await;
@@ -207,13 +188,7 @@ async fn a_coordinator_that_goes_away_tells_its_candidates() {
     coordinator.terminate();
     for candidate in [&mut resigning, &mut staying] {
         let answer = candidate.answer().await;
-        assert!(
-            matches!(
-                answer,
-                leasehold_proto::v1::campaign_response::Response::Draining(_)
-            ),
-            "{answer:?}"
-        );
+        assert!(matches!(answer, Response::Draining(_)), "{answer:?}");
     }
     resigning.resign().await;
     assert!(resigning.resigned().await);

@@ -87,7 +87,7 @@ async fn row_01_setnx_then_expire_can_leave_an_immortal_lock_and_we_never_do() {
             tokio::spawn(acquire_and_release(client, name, Arc::clone(&cycles)))
         })
         .collect();
-    wait::until("the load to be under way", PROMPT * 4, || async {
+    wait::until("the load to be under way", PROMPT, || async {
         let cycles = cycles.load(Ordering::Relaxed);
         if cycles > 100 { Ok(()) } else { Err(cycles) }
     })
@@ -102,7 +102,7 @@ async fn row_01_setnx_then_expire_can_leave_an_immortal_lock_and_we_never_do() {
         "{keys:?}"
     );
     assert!(keys.contains_key("lock:row 1/held"), "{keys:?}");
-    wait::until("the locks of the dead to end", TTL + TTL, || {
+    wait::until("the locks of the dead to end", PROMPT, || {
         let mut redis = redis.clone();
         async move {
             let keys = audit::keys(&mut redis, "lock:*").await.unwrap();

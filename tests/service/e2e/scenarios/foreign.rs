@@ -1,18 +1,13 @@
 //! Row 5: `SET key uuid NX PX` with a compare-and-delete script is correct on one Redis, and our lock key is exactly that:
 //! such clients and Leasehold exclude each other on the same key.
 
-use std::{
-    process::{Command, Stdio},
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use leasehold_proto::v1::{AcquireOutcome, session_response::Response};
-use leasehold_tests::{ChildProcess, Coordinator, RawSession, RedisServer, python, raw::PROMPT};
+use leasehold_tests::{Coordinator, RawSession, RedisServer, raw::PROMPT};
 use redis::aio::MultiplexedConnection;
 
 const LIMIT: Duration = Duration::from_secs(10);
-/// Tolerated delay of a waiter that is not woken: foreign clients publish nothing, so the waiter polls at times.
-const POLL: Duration = Duration::from_secs(2);
 
 /// Script that such clients send, to the letter.
 const COMPARE_AND_DELETE: &str = "if redis.call(\"get\",KEYS[1]) == ARGV[1] then return redis.call(\"del\",KEYS[1]) else return 0 end";
@@ -86,7 +81,8 @@ async fn excludes_both_ways(prefix: &str, arguments: &[&str]) {
         .unwrap();
     assert_eq!(value, uuid);
     assert!(compare_and_delete(&mut redis, key, uuid).await);
-    let ours = session.granted(waiting, POLL).await;
+    // Foreign clients publish nothing: the waiter polls.
+    let ours = session.granted(waiting, PROMPT).await;
 
     // Ours keeps them out, and is not theirs to release; its end lets them in.
     assert!(!set_nx_px(&mut redis, key, uuid, 60_000).await);
@@ -103,63 +99,8 @@ async fn excludes_both_ways(prefix: &str, arguments: &[&str]) {
     // Theirs runs out: we are let in then, not before.
     let began = Instant::now();
     let id = session.ask("row 5", Some(LIMIT)).await;
-    let next = session.granted(id, POLL).await;
+    let next = session.granted(id, PROMPT).await;
     let took = began.elapsed();
     assert!(took > Duration::from_millis(650), "{took:?}");
     assert!(next.lock.fencing_token > ours.lock.fencing_token);
-}
-
-#[tokio::test]
-async fn row_05_the_lock_of_redis_py_excludes_us_and_we_exclude_it() {
-    let python = tokio::task::spawn_blocking(python::interpreter)
-        .await
-        .unwrap();
-    let server = RedisServer::start();
-    let coordinator = Coordinator::process().store(server.url()).start();
-    let mut session = RawSession::open(&coordinator.endpoint(), LIMIT).await;
-    session.keep_alive(Duration::from_secs(2));
-
-    let mut command = Command::new(python);
-    command
-        .arg(concat!(
-            env!("CARGO_MANIFEST_DIR"),
-            "/clients/python/redis_py_lock.py"
-        ))
-        .arg(server.url())
-        .arg("lock:row 5/python")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped());
-    let mut program = ChildProcess::spawn("redis_py_lock.py", command);
-    let mut lines = program.take_lines();
-    let mut orders = program.take_stdin();
-    let mut order = |order: &str| {
-        use std::io::Write;
-        writeln!(orders, "{order}").unwrap();
-    };
-
-    order("try");
-    lines.expect("acquired True", LIMIT).await;
-    assert_eq!(
-        refused(&mut session, "row 5/python").await,
-        (AcquireOutcome::Busy, true)
-    );
-    let waiting = session.ask("row 5/python", None).await;
-    session.queued(waiting).await;
-    order("release");
-    lines.expect("released True", LIMIT).await;
-    let ours = session.granted(waiting, POLL).await;
-
-    order("try");
-    lines.expect("acquired False", LIMIT).await;
-    order("release");
-    lines.expect("released False", LIMIT).await;
-    // It polls until we let it in.
-    order("wait");
-    lines.expect("waiting", LIMIT).await;
-    assert!(session.release(&ours.lock).await);
-    lines.expect("acquired True", LIMIT).await;
-    assert_eq!(
-        refused(&mut session, "row 5/python").await,
-        (AcquireOutcome::Busy, true)
-    );
 }

@@ -5,11 +5,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use leasehold_proto::v1::{
-    AcquireOutcome, SessionAcquire, session_request::Request, session_response::Response,
-};
+use leasehold_proto::v1::{AcquireOutcome, session_response::Response};
 use leasehold_tests::{
-    Coordinator, CoordinatorProcess, FaultProxy, RawSession, RedisServer, raw::PROMPT,
+    Coordinator, FaultProxy, RawSession, RedisServer,
+    raw::{PROMPT, exclusive, with_value},
 };
 use tonic::transport::Endpoint;
 
@@ -19,15 +18,13 @@ const WAIT: Duration = Duration::from_secs(1);
 const WAITERS: usize = 2_000;
 
 /// Makes acquires time out together, on a name that is held with a value, which every answer shows.
-async fn time_out_together(coordinator: &CoordinatorProcess) {
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn waits_that_end_together_are_all_answered_and_the_session_lives() {
+    let redis = RedisServer::start();
+    let coordinator = Coordinator::process().store(redis.url()).start();
     let mut holder = RawSession::open(&coordinator.endpoint(), TTL).await;
-    let value = vec![b'v'; 256];
     let id = holder
-        .send(Request::Acquire(SessionAcquire {
-            name: "crowded".to_owned(),
-            value: value.clone(),
-            ..SessionAcquire::default()
-        }))
+        .ask_for(with_value(&"v".repeat(256), exclusive("crowded")))
         .await;
     holder.granted(id, PROMPT).await;
 
@@ -54,7 +51,7 @@ async fn time_out_together(coordinator: &CoordinatorProcess) {
                 assert_eq!(answer.outcome(), AcquireOutcome::TimedOut);
                 // Who holds it is told where it is known.
                 if let Some(holder) = answer.holder {
-                    assert_eq!(holder.value, value);
+                    assert_eq!(holder.value, [b'v'; 256]);
                 }
                 assert!(waiting.remove(&message.request_id), "answered twice");
             }
@@ -67,16 +64,4 @@ async fn time_out_together(coordinator: &CoordinatorProcess) {
     assert!(session.unread_unasked().is_empty());
     assert!(session.release(&held.lock).await);
     session.close().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn waits_that_end_together_are_all_answered_and_the_session_lives() {
-    time_out_together(&Coordinator::process().start()).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn waits_on_redis_that_end_together_are_all_answered_and_the_session_lives() {
-    let redis = RedisServer::start();
-    let coordinator = Coordinator::process().store(redis.url()).start();
-    time_out_together(&coordinator).await;
 }

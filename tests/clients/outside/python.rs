@@ -11,6 +11,8 @@ use leasehold_tests::{
 };
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::has;
+
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// The clock of `tests/clients/python/session.py`.
@@ -38,6 +40,9 @@ fn program(mode: &str, endpoint: &str) -> ChildProcess {
 
 #[tokio::test]
 async fn a_python_program_on_generated_stubs_uses_every_part_of_a_session() {
+    if !has(&["python3"]) {
+        return;
+    }
     let redis = RedisServer::start();
     let coordinator = Coordinator::process().store(redis.url()).start();
     let endpoint = coordinator.endpoint();
@@ -60,12 +65,18 @@ async fn a_python_program_on_generated_stubs_uses_every_part_of_a_session() {
 
 #[tokio::test]
 async fn a_python_program_counts_deadlines_from_when_heartbeats_were_sent() {
+    if !has(&["python3"]) {
+        return;
+    }
     walks_through("check", String::new(), &["checked"]).await;
 }
 
 /// A `Session` in Python gives its lock up by its own clock before anybody else is granted it, while its coordinator is silent.
 #[tokio::test]
 async fn a_python_program_takes_its_lock_for_lost_before_another_is_granted_it() {
+    if !has(&["python3"]) {
+        return;
+    }
     let redis = RedisServer::start();
     let mut silent = Coordinator::process().store(redis.url()).start();
     let other = Coordinator::process().store(redis.url()).start();
@@ -114,6 +125,9 @@ async fn walks_through(mode: &'static str, endpoint: String, steps: &[&str]) {
 
 #[tokio::test]
 async fn a_python_program_on_generated_stubs_uses_every_part_of_an_election() {
+    if !has(&["python3"]) {
+        return;
+    }
     let redis = RedisServer::start();
     let coordinator = Coordinator::process().store(redis.url()).start();
     let steps = [
@@ -130,6 +144,9 @@ async fn a_python_program_on_generated_stubs_uses_every_part_of_an_election() {
 
 #[tokio::test]
 async fn a_python_program_that_leads_is_followed_when_it_is_killed() {
+    if !has(&["python3"]) {
+        return;
+    }
     let redis = RedisServer::start();
     let coordinator = Coordinator::process().store(redis.url()).start();
     let endpoint = coordinator.endpoint();
@@ -155,6 +172,9 @@ async fn a_python_program_that_leads_is_followed_when_it_is_killed() {
 
 #[tokio::test]
 async fn locks_of_a_python_program_are_released_when_it_is_killed() {
+    if !has(&["python3"]) {
+        return;
+    }
     let redis = RedisServer::start();
     let coordinator = Coordinator::process().store(redis.url()).start();
     let endpoint = coordinator.endpoint();

@@ -8,13 +8,16 @@ use std::{
 };
 
 use leasehold_tests::{
-    Coordinator, RawCandidate, RawSession, python,
+    Coordinator, RawCandidate, RawSession,
+    http::{Answer, Http, JSON, Version},
+    python,
     raw::{PROMPT, connect},
 };
 use serde_json::{Value, json};
 
-use super::super::http::{Answer, Http, JSON, Version};
+use crate::has;
 
+const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../server/openapi.json");
 const TTL: Duration = Duration::from_secs(60);
 
 const LOCKS: &str = "/leasehold.v1.LockService";
@@ -32,7 +35,7 @@ struct Calls {
 
 impl Calls {
     fn of(coordinator: &Coordinator) -> Self {
-        let document = std::fs::read(super::COMMITTED).unwrap();
+        let document = std::fs::read(DOCUMENT).unwrap();
         Self {
             http: Http::of(coordinator, Version::One),
             document: serde_json::from_slice(&document).unwrap(),
@@ -153,6 +156,9 @@ fn url_encoded(message: &Value) -> String {
 
 #[tokio::test]
 async fn every_method_answers_as_the_document_says() {
+    if !has(&["python3"]) {
+        return;
+    }
     let coordinator = Coordinator::in_process();
     coordinator.ready().await;
     let mut calls = Calls::of(&coordinator);

@@ -8,12 +8,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use leasehold_tests::{Coordinator, CoordinatorProcess, wait};
+use leasehold_tests::{Coordinator, CoordinatorProcess, http::FORCE_RELEASE, wait};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::connect::{curl::call, http::FORCE_RELEASE};
+use crate::{curl::call, has};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/shell/lock.sh");
 
@@ -26,14 +26,20 @@ struct Shell {
     endpoint: String,
 }
 
-impl Shell {
-    fn new(coordinator: &CoordinatorProcess) -> Self {
-        Self {
-            folder: tempfile::tempdir().unwrap(),
-            endpoint: coordinator.endpoint(),
-        }
+/// Starts a coordinator for a shell; `None` if a program that the script needs is missing.
+fn start() -> Option<(CoordinatorProcess, Shell)> {
+    if !has(&["curl", "jq", "pgrep"]) {
+        return None;
     }
+    let coordinator = Coordinator::process().start();
+    let shell = Shell {
+        folder: tempfile::tempdir().unwrap(),
+        endpoint: coordinator.endpoint(),
+    };
+    Some((coordinator, shell))
+}
 
+impl Shell {
     fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
@@ -91,8 +97,9 @@ fn await_silence(alive: &Path) {
 
 #[test]
 fn the_lock_outlives_its_ttl_and_is_released_with_the_job() {
-    let coordinator = Coordinator::process().start();
-    let shell = Shell::new(&coordinator);
+    let Some((_coordinator, shell)) = start() else {
+        return;
+    };
     let job = ["job", "--ttl", "10s", "--", "sh", "-c"];
     let mut first = shell
         .command(
@@ -128,8 +135,9 @@ fn the_lock_outlives_its_ttl_and_is_released_with_the_job() {
 
 #[test]
 fn jobs_of_many_scripts_run_one_at_a_time() {
-    let coordinator = Coordinator::process().start();
-    let shell = Shell::new(&coordinator);
+    let Some((_coordinator, shell)) = start() else {
+        return;
+    };
     let work =
         "mkdir inside && sleep 0.1 && rmdir inside && echo $LEASEHOLD_FENCING_TOKEN >>tokens";
     let run = || shell.run(&["job", "--wait", "30s", "--", "sh", "-c", work]);
@@ -147,8 +155,9 @@ fn jobs_of_many_scripts_run_one_at_a_time() {
 
 #[test]
 fn a_forced_release_kills_the_job() {
-    let coordinator = Coordinator::process().start();
-    let shell = Shell::new(&coordinator);
+    let Some((coordinator, shell)) = start() else {
+        return;
+    };
     let mut script = shell.start_job("10s");
     call(
         &coordinator.endpoint(),
@@ -162,8 +171,9 @@ fn a_forced_release_kills_the_job() {
 
 #[test]
 fn a_coordinator_that_does_not_answer_stops_the_job_in_time() {
-    let coordinator = Coordinator::process().start();
-    let shell = Shell::new(&coordinator);
+    let Some((coordinator, shell)) = start() else {
+        return;
+    };
     let mut script = shell.start_job("10s");
     coordinator.stop();
     let stopped = Instant::now();
@@ -175,8 +185,9 @@ fn a_coordinator_that_does_not_answer_stops_the_job_in_time() {
 
 #[test]
 fn the_job_does_not_outlive_a_killed_script() {
-    let coordinator = Coordinator::process().start();
-    let shell = Shell::new(&coordinator);
+    let Some((_coordinator, shell)) = start() else {
+        return;
+    };
     let mut script = shell.start_job("10s");
     script.kill().unwrap();
     script.wait().unwrap();
@@ -191,8 +202,9 @@ fn the_job_does_not_outlive_a_killed_script() {
 
 #[test]
 fn a_stopped_script_keeps_its_lock() {
-    let coordinator = Coordinator::process().start();
-    let shell = Shell::new(&coordinator);
+    let Some((_coordinator, shell)) = start() else {
+        return;
+    };
     let mut script = shell.start_job("10s");
     let id = Pid::from_child(&script);
     kill_process(id, Signal::STOP).unwrap();
@@ -205,8 +217,9 @@ fn a_stopped_script_keeps_its_lock() {
 
 #[test]
 fn a_job_that_nobody_would_stop_in_time_is_killed() {
-    let coordinator = Coordinator::process().start();
-    let shell = Shell::new(&coordinator);
+    let Some((_coordinator, shell)) = start() else {
+        return;
+    };
     let mut script = shell.start_job("1m");
     let keeper = Command::new("pgrep")
         .args(["--parent", &script.id().to_string(), "--full", SCRIPT])
@@ -224,8 +237,9 @@ fn a_job_that_nobody_would_stop_in_time_is_killed() {
 
 #[test]
 fn signals_pass_on_to_the_job() {
-    let coordinator = Coordinator::process().start();
-    let shell = Shell::new(&coordinator);
+    let Some((_coordinator, shell)) = start() else {
+        return;
+    };
     let mut script = shell.start_job("1m");
     kill_process(Pid::from_child(&script), Signal::TERM).unwrap();
     assert_eq!(script.wait().unwrap().code(), Some(3));
@@ -234,8 +248,9 @@ fn signals_pass_on_to_the_job() {
 
 #[test]
 fn failures_have_the_exit_codes_of_leasehold_run() {
-    let coordinator = Coordinator::process().start();
-    let mut shell = Shell::new(&coordinator);
+    let Some((_coordinator, mut shell)) = start() else {
+        return;
+    };
     assert_eq!(shell.run(&["job", "true"]), 64);
     assert_eq!(shell.run(&["bad\u{1}name", "--", "true"]), 64);
     assert_eq!(shell.run(&["job", "--", "./missing"]), 127);

@@ -8,13 +8,15 @@ use std::{
     time::Duration,
 };
 
-use leasehold_tests::{ChildProcess, Coordinator, ports::free_port, wait};
+use leasehold_tests::{
+    ChildProcess, Coordinator,
+    http::{FORCE_RELEASE, GET_LOCK},
+    ports::free_port,
+    wait,
+};
 use serde_json::{Value, json};
 
-use crate::connect::{
-    curl::call,
-    http::{FORCE_RELEASE, GET_LOCK},
-};
+use crate::{curl::call, has};
 
 const PAGES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/php");
 
@@ -85,6 +87,9 @@ fn await_holder(coordinator: &str) {
 
 #[test]
 fn many_requests_sell_each_piece_once() {
+    if !has(&["curl", "php"]) {
+        return;
+    }
     let coordinator = Coordinator::process().start();
     let stock = Stock::new(10);
     let servers: Vec<_> = (0..4)
@@ -114,6 +119,9 @@ fn many_requests_sell_each_piece_once() {
 
 #[test]
 fn a_request_that_lost_its_lock_sells_nothing() {
+    if !has(&["curl", "php"]) {
+        return;
+    }
     let coordinator = Coordinator::process().start();
     let stock = Stock::new(10);
     let server = WebServer::start(&coordinator.endpoint(), &stock, "2");
@@ -133,6 +141,9 @@ fn a_request_that_lost_its_lock_sells_nothing() {
 
 #[test]
 fn a_request_that_was_stopped_for_longer_than_its_lock_lasts_sells_nothing() {
+    if !has(&["curl", "php"]) {
+        return;
+    }
     let coordinator = Coordinator::process().start();
     let stock = Stock::new(10);
     let first = WebServer::start(&coordinator.endpoint(), &stock, "2");
@@ -152,6 +163,9 @@ fn a_request_that_was_stopped_for_longer_than_its_lock_lasts_sells_nothing() {
 
 #[test]
 fn a_page_without_a_coordinator_says_that_it_is_busy() {
+    if !has(&["curl", "php"]) {
+        return;
+    }
     let stock = Stock::new(10);
     let endpoint = format!("http://127.0.0.1:{}", free_port());
     let server = WebServer::start(&endpoint, &stock, "0");

@@ -1,4 +1,4 @@
-//! Example of the documentation, in Node's WebSocket, which is that of browsers.
+//! Example of `docs/http.md`, in Node's WebSocket, which is that of browsers.
 
 use std::{
     fs,
@@ -6,10 +6,10 @@ use std::{
     time::Duration,
 };
 
-use leasehold_tests::{ChildProcess, Coordinator, raw::PROMPT, report};
+use leasehold_tests::{ChildProcess, Coordinator, RawSession, raw::PROMPT};
 use rustix::process::Signal;
 
-use super::client::{Socket, address};
+use crate::skipped;
 
 const TTL: Duration = Duration::from_secs(30);
 
@@ -46,7 +46,7 @@ fn node(coordinator: &Coordinator, last_line: Option<&str>) -> Option<Command> {
 async fn the_example_of_the_documentation_holds_a_lock_until_its_work_is_done() {
     let coordinator = Coordinator::in_process();
     let Some(mut command) = node(&coordinator, None) else {
-        return report("skipped: there is no `node` with a WebSocket".to_owned());
+        return skipped("there is no `node` with a WebSocket");
     };
     let output = tokio::task::spawn_blocking(move || command.output());
     let output = tokio::time::timeout(PROMPT * 2, output).await.unwrap();
@@ -55,7 +55,7 @@ async fn the_example_of_the_documentation_holds_a_lock_until_its_work_is_done() 
     assert!(output.status.success(), "{said} {:?}", output.stderr);
     assert!(said.starts_with("held with token "), "{said}");
     assert!(said.ends_with(" and lost: false\n"), "{said}");
-    let mut next = Socket::open(address(&coordinator.endpoint()), TTL).await;
+    let mut next = RawSession::open(&coordinator.endpoint(), TTL).await;
     next.acquire("nightly").await;
 }
 
@@ -64,13 +64,14 @@ async fn a_page_that_is_killed_releases_its_lock_at_once() {
     let coordinator = Coordinator::in_process();
     let forever = "setInterval(() => {}, 1000); await hold('a', async () => { console.log('held'); await new Promise(() => {}); });";
     let Some(command) = node(&coordinator, Some(forever)) else {
-        return report("skipped: there is no `node` with a WebSocket".to_owned());
+        return skipped("there is no `node` with a WebSocket");
     };
     let mut child = ChildProcess::spawn("node", command);
     let mut lines = child.take_lines();
     lines.expect("held", PROMPT).await;
-    let mut waiter = Socket::open(address(&coordinator.endpoint()), TTL).await;
-    let id = waiter.queue("a").await;
+    let mut waiter = RawSession::open(&coordinator.endpoint(), TTL).await;
+    let id = waiter.ask("a", None).await;
+    waiter.queued(id).await;
     child.signal(Signal::KILL);
-    waiter.granted(&id, "a", PROMPT).await;
+    waiter.granted(id, PROMPT).await;
 }
