@@ -7,7 +7,7 @@ TOOLS := target/tools
 BUF := $(TOOLS)/node_modules/.bin/buf
 
 .DEFAULT_GOAL := help
-.PHONY: help run cli build check test test-clients soak planted torture torture-all fuzz bench bench-scaling bench-libraries bench-quick demo demo-scheduler lint lint-go lint-python lint-node fmt clippy doc buf deny ops portable portable-check portable-foreign deb dist check-dist package book proto-baseline proto-go proto-node openapi setup tools
+.PHONY: help run cli build check test test-clients test-client outside soak planted torture torture-all fuzz bench bench-scaling bench-libraries bench-quick demo demo-scheduler lint lint-go lint-python lint-node fmt clippy doc buf deny ops portable portable-check portable-foreign deb dist check-dist package book proto-baseline proto-go proto-node openapi setup tools
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,14 +44,15 @@ suite-%: setup
 
 # The libraries of other languages: test-clients takes all of them, and torture none, unless they are named.
 LIBRARIES ?=
-test-clients: setup build $(addprefix client-,$(or $(LIBRARIES),go python node java)) outside book ## Run the tests of the other libraries, the page, the book, and clients of other protocols; LIBRARIES="go python node java"
+test-clients: build ## Run the tests of the other libraries, the page, the book, and clients of other protocols; LIBRARIES="go python node java"
+	@for library in $(or $(LIBRARIES),go python node java); do $(MAKE) --no-print-directory test-client LIBRARY=$$library || exit 1; done
+	@$(MAKE) --no-print-directory outside
 
-# The library's own tests, and the conformance scenarios with it.
-client-%: lint-%
-	@$(if $(filter go,$*),tests/tools/go,client/$*/check) test
-	@tests/tools/run libraries=$*
-
-lint-java:
+# The library's lints, its own tests, and the conformance scenarios with it.
+test-client: build
+	@$(if $(filter java,$(LIBRARY)),,$(MAKE) --no-print-directory lint-$(LIBRARY))
+	@$(if $(filter go,$(LIBRARY)),tests/tools/go,client/$(LIBRARY)/check) test
+	@SHOWN=yes tests/tools/run libraries=$(LIBRARY)
 
 # Browsers, curl, PHP and clients of Connect and gRPC-Web. What is missing here is skipped, and said to be.
 outside:
