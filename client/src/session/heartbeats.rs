@@ -66,16 +66,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn remembers_the_open_and_numbers_from_one() {
-        let mut heartbeats = Heartbeats::opening(Moment::from_nanos(10));
-        assert_eq!(heartbeats.note(Moment::from_nanos(20)), 1);
-        assert_eq!(heartbeats.note(Moment::from_nanos(30)), 2);
-        assert_eq!(heartbeats.sent_at(0), Some(Moment::from_nanos(10)));
-        assert_eq!(heartbeats.sent_at(2), Some(Moment::from_nanos(30)));
-        assert_eq!(heartbeats.sent_at(3), None);
-    }
-
-    #[test]
     fn forgets_the_oldest() {
         let mut heartbeats = Heartbeats::opening(Moment::from_nanos(0));
         for n in 1..=REMEMBERED as u64 {

@@ -163,18 +163,4 @@ mod tests {
         assert_eq!(lease.rest(), None);
         assert_eq!(lease.silent_at(), at(0).after(ttl));
     }
-
-    #[test]
-    fn silence_ends_after_the_last_promise() {
-        let mut lease = Lease::open(TTL, at(0));
-        assert_eq!(lease.silent_at(), at(10_000));
-        assert!(lease.heartbeat(1, at(3000)));
-        assert!(
-            !lease.heartbeat(1, at(4000)),
-            "a repeated heartbeat proves nothing"
-        );
-        assert_eq!(lease.silent_at(), at(13_000));
-        lease.promise(at(3000), Some(at(3000).after(TTL)));
-        assert_eq!(lease.promised_until(), lease.silent_at());
-    }
 }

@@ -258,55 +258,6 @@ mod tests {
     }
 
     #[test]
-    fn what_fits() {
-        let modes = [Mode::Exclusive, Mode::Shared, permits(2, 3)];
-        for mode in modes {
-            assert!(Taken::Nothing.fits(mode));
-            assert!(!Taken::All.fits(mode));
-            assert!(!Taken::Nothing.with(Mode::Exclusive).fits(mode));
-            assert_eq!(Taken::Shared.fits(mode), mode == Mode::Shared);
-        }
-        let two = Taken::Nothing.with(permits(2, 3));
-        assert!(two.fits(permits(1, 3)));
-        assert!(!two.fits(permits(2, 3)));
-        // The limit in force counts, not the one that the request names.
-        assert!(two.fits(permits(1, 4)));
-        assert!(!two.fits(permits(2, 4)));
-        assert!(!two.fits(Mode::Shared));
-        assert!(!two.with(permits(1, 3)).fits(permits(1, 3)));
-    }
-
-    #[test]
-    fn what_is_granted_of_what_is_left() {
-        let five = Permits::new(5, 8).unwrap().or_at_least(2);
-        let limit = |number| Limit {
-            number,
-            revision: 1,
-        };
-        let six = Taken::Nothing.with(permits(6, 8));
-        assert!(six.fits(Mode::Semaphore(five)));
-        assert!(!six.with(permits(1, 8)).fits(Mode::Semaphore(five)));
-        for (taken, granted) in [(0, 5), (3, 5), (4, 4), (6, 2)] {
-            let granted_now = five.granted(limit(8), taken);
-            assert_eq!(granted_now.number(), granted);
-            assert_eq!(granted_now.limit(), limit(8));
-            let mode = Mode::Semaphore(granted_now);
-            assert_eq!(mode.permits_left_to_store(), Some(granted));
-            assert_eq!(
-                Mode::Semaphore(five).granted(Some(granted)).permits(),
-                granted
-            );
-            let taken = Taken::Nothing.with(mode).with(permits(1, 8));
-            assert!(!taken.fits(permits(8 - granted, 8)));
-        }
-        assert_eq!(five.granted(limit(3), 0).number(), 3);
-        // The number of any other is the store's to refuse, not to choose.
-        assert_eq!(permits(5, 8).permits_left_to_store(), None);
-        assert_eq!(permits(5, 8).granted(None), permits(5, 8));
-        assert_eq!(permits(5, 8).permits_needed(), 5);
-    }
-
-    #[test]
     fn what_covers() {
         assert!(Mode::Exclusive.covers(Mode::Shared));
         assert!(!Mode::Shared.covers(Mode::Exclusive));

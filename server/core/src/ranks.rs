@@ -110,7 +110,7 @@ mod tests {
     proptest! {
         /// Ranks equal the result of counting one by one.
         #[test]
-        fn ranks_are_counted_right(steps in prop::collection::vec(step(), 1..400)) {
+        fn ranks_are_counted_right(steps in prop::collection::vec(step(), 1..100)) {
             let (mut ranks, mut model) = (Ranks::default(), BTreeSet::new());
             let mut last = 0;
             for step in steps {

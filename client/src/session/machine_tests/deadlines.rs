@@ -23,14 +23,6 @@ fn deadlines_are_not_moved_by_answers_to_heartbeats_that_were_never_sent() {
 }
 
 #[test]
-fn deadlines_are_never_shortened_by_an_answer() {
-    let mut session = Session::holding(0);
-    session.tick(INTERVAL);
-    session.ack(3_100, 1, 1);
-    assert_eq!(session.lease(0).alive(at(3_100)), Ok(at(9_900)));
-}
-
-#[test]
 fn deadlines_end_a_hold_although_an_answer_comes_a_moment_later() {
     let mut session = Session::holding(0);
     session.tick(INTERVAL);

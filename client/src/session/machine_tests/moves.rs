@@ -223,15 +223,6 @@ fn a_grace_suspends_until_it_is_over_or_the_hold_is_resumed() {
 }
 
 #[test]
-fn holds_that_the_next_coordinator_refuses_are_lost() {
-    let mut session = Session::holding(4_000);
-    session.stream_ended(1_000);
-    let next = session.connect(1_100).unwrap().remove(0).2;
-    session.message(1_200, 1, opened_without(next, v1::LostReason::Taken));
-    assert_eq!(session.state(1_200), LockState::Lost(LostReason::Taken));
-}
-
-#[test]
 fn a_place_is_taken_along_and_asked_for_anew_if_it_is_refused() {
     let mut session = Session::open_at(0);
     session.acquire(0, 1, Some(5_000));

@@ -58,13 +58,16 @@ fn a_guard_that_is_not_resumed_is_lost_at_its_own_deadline() {
 }
 
 #[test]
-fn holds_unknown_to_the_next_coordinator_are_lost_for_its_reason() {
-    // The store lost it: one in memory does when its coordinator stops.
-    let mut session = Session::holding(0);
-    stop(&mut session, 1_000);
-    let next = session.connect(1_100).unwrap().remove(0).2;
-    session.message(1_200, 1, opened_without(next, v1::LostReason::Deleted));
-    assert_eq!(session.held(1_200, 0), Err(LostReason::Deleted));
+fn holds_that_the_next_coordinator_refuses_are_lost_for_its_reason() {
+    let breaks: fn(&mut Session) = |session| session.stream_ended(1_000);
+    let stops = |session: &mut Session| drop(stop(session, 1_000));
+    for (grace, ends) in [(4_000, breaks), (0, stops)] {
+        let mut session = Session::holding(grace);
+        ends(&mut session);
+        let next = session.connect(1_100).unwrap().remove(0).2;
+        session.message(1_200, 1, opened_without(next, v1::LostReason::Taken));
+        assert_eq!(session.held(1_200, 0), Err(LostReason::Taken));
+    }
 }
 
 #[test]

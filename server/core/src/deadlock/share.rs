@@ -185,11 +185,11 @@ mod tests {
         let mut all = Vec::new();
         for session in 0..200 {
             let caller = if session < 100 { "flood" } else { "crowd" };
-            all.extend(actors(caller, session, 1000, 512));
+            all.extend(actors(caller, session, 100, 512));
         }
         all.extend(actors("crowd", 200, 2, 512));
         all.extend(actors("alone", 201, 3, 512));
-        for lot in 0..20 {
+        for lot in 0..10 {
             let (chosen, omitted) = choose(all.clone(), Lot::new(lot));
             let whole = of_session(&chosen, 201);
             assert_eq!(whole, 3, "{omitted:?}");
@@ -197,12 +197,7 @@ mod tests {
             let taken: usize = chosen.len() * bytes(512);
             assert!(taken <= COORDINATOR && taken > COORDINATOR - 2 * bytes(512));
             // First of all come the first turns of every caller.
-            let first = chosen[..6].iter().map(|(session, _)| *session);
-            assert!(
-                first
-                    .collect::<Vec<_>>()
-                    .contains(&SessionId::from_bytes([201; 16]))
-            );
+            assert!(of_session(&chosen[..6], 201) > 0);
             assert!(omitted.session > 0 && omitted.caller > 0);
         }
     }

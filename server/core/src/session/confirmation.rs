@@ -39,38 +39,3 @@ impl DeadlineConfirmation {
         self.since = None;
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn at(millis: u64) -> Moment {
-        Moment::from_micros(millis * 1000)
-    }
-
-    #[test]
-    fn only_the_second_look_counts() {
-        let mut look = DeadlineConfirmation::default();
-        let deadline = at(1000);
-        assert_eq!(look.due(deadline), deadline);
-        assert!(!look.is_missed(deadline, at(999)));
-        // The clock jumped far over the deadline: that alone says nothing.
-        assert!(!look.is_missed(deadline, at(60_000)));
-        assert_eq!(look.due(deadline), at(60_250));
-        assert!(!look.is_missed(deadline, at(60_249)));
-        assert!(look.is_missed(deadline, at(60_250)));
-    }
-
-    #[test]
-    fn a_deadline_that_was_kept_after_all_is_looked_at_twice_again() {
-        let mut look = DeadlineConfirmation::default();
-        assert!(!look.is_missed(at(1000), at(1000)));
-        look.kept();
-        assert_eq!(look.due(at(2000)), at(2000));
-        assert!(!look.is_missed(at(2000), at(2000)));
-        // A later deadline clears it by itself as well.
-        assert!(!look.is_missed(at(3000), at(2250)));
-        assert!(!look.is_missed(at(3000), at(3000)));
-        assert!(look.is_missed(at(3000), at(3250)));
-    }
-}
