@@ -41,8 +41,8 @@ async fn a_hold_ends_with_the_bound_of_its_rule_and_others_do_not() {
     ] {
         bounded.extend(session.take(acquire).await);
     }
-    // No rule bounds the mode of the first name here, nor the name of the second.
-    let free = session.take(each([shared("c"), exclusive("b/2")])).await;
+    // No rule bounds these.
+    let free = session.take(each([shared("b/1"), exclusive("b/2")])).await;
     let mut waiting = other.session().await;
     let next = waiting.wait_for(exclusive("a/1")).await;
 

@@ -14,7 +14,7 @@ use leasehold_tests::raw::{
 };
 use prost::Message;
 use tonic::{Code, Status, client::Grpc};
-use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 use tonic_prost::ProstCodec;
 use tonic_reflection::pb::v1::{
     ServerReflectionRequest, server_reflection_client::ServerReflectionClient,
@@ -67,7 +67,7 @@ fn method<T: Message + Clone + 'static>(path: &'static str, needs: Needs, messag
             let mut grpc = Grpc::new(caller.channel.clone());
             grpc.ready().await.unwrap();
             let codec = ProstCodec::<T, ()>::default();
-            let path = format!("/{path}").parse().unwrap();
+            let path = format!("/leasehold.v1.{path}").parse().unwrap();
             let answers = grpc.server_streaming(caller.says(message), path, codec);
             answers.await?.into_inner().message().await.map(drop)
         }) as Outcome
@@ -129,11 +129,11 @@ fn rpcs() -> Vec<Rpc> {
     );
     let watch = WatchLocksRequest { prefix: name() };
     vec![
-        method(
-            "grpc.health.v1.Health/Check",
-            Nothing,
-            HealthCheckRequest::default(),
-        ),
+        rpc("health", Nothing, |caller| async move {
+            let mut health = HealthClient::new(caller.channel.clone());
+            let check = caller.says(HealthCheckRequest::default());
+            health.check(check).await.map(drop)
+        }),
         rpc("reflection", Identity, reflection),
         rpc("Session", Identity, |caller| async move {
             let mut session = caller.try_session().await?;
@@ -167,80 +167,56 @@ fn rpcs() -> Vec<Rpc> {
         asked("release", any, Request::Release(release)),
         asked("reduce", any, Request::Reduce(reduce)),
         rpc("resume", any, resume),
-        method(
-            "leasehold.v1.LockService/Acquire",
-            some,
-            acquire_request(NAME),
-        ),
-        method(
-            "leasehold.v1.LockService/Renew",
-            some,
-            renew_request(NAME, &[7; 16]),
-        ),
-        method(
-            "leasehold.v1.LockService/Release",
-            some,
-            release_request(NAME, &[7; 16]),
-        ),
+        method("LockService/Acquire", some, acquire_request(NAME)),
+        method("LockService/Renew", some, renew_request(NAME, &[7; 16])),
+        method("LockService/Release", some, release_request(NAME, &[7; 16])),
         rpc(
             "Campaign",
             Permission("acquire", ELECTIONS),
             |caller| async move { caller.campaign(NAME).await.map(drop) },
         ),
         method(
-            "leasehold.v1.ElectionService/Leader",
+            "ElectionService/Leader",
             Permission("inspect", ELECTIONS),
             leader,
         ),
         method(
-            "leasehold.v1.ElectionService/Observe",
+            "ElectionService/Observe",
             Permission("inspect", ELECTIONS),
             observe,
         ),
         method(
-            "leasehold.v1.AdminService/ListLocks",
+            "AdminService/ListLocks",
             Identity,
             ListLocksRequest::default(),
         ),
         method(
-            "leasehold.v1.AdminService/ListSessions",
+            "AdminService/ListSessions",
             Identity,
             ListSessionsRequest::default(),
         ),
+        method("AdminService/GetStatus", Identity, GetStatusRequest {}),
         method(
-            "leasehold.v1.AdminService/GetStatus",
-            Identity,
-            GetStatusRequest {},
-        ),
-        method(
-            "leasehold.v1.AdminService/GetLock",
+            "AdminService/GetLock",
             look,
             GetLockRequest { name: name() },
         ),
-        method("leasehold.v1.AdminService/WatchLocks", look, watch),
-        method("leasehold.v1.AdminService/CheckToken", look, check_token),
+        method("AdminService/WatchLocks", look, watch),
+        method("AdminService/CheckToken", look, check_token),
+        method("AdminService/ForceRelease", administer, forced(None)),
         method(
-            "leasehold.v1.AdminService/ForceRelease",
-            administer,
-            forced(None),
-        ),
-        method(
-            "leasehold.v1.AdminService/ForceRelease",
+            "AdminService/ForceRelease",
             administer,
             forced(Some(Only::FencingToken(7))),
         ),
         method(
-            "leasehold.v1.AdminService/ForceRelease",
+            "AdminService/ForceRelease",
             administer,
             forced(Some(Only::WaiterNumber(7))),
         ),
+        method("AdminService/RequestRelease", administer, asked_to_release),
         method(
-            "leasehold.v1.AdminService/RequestRelease",
-            administer,
-            asked_to_release,
-        ),
-        method(
-            "leasehold.v1.AdminService/EndSession",
+            "AdminService/EndSession",
             Everywhere("administer"),
             end_session,
         ),

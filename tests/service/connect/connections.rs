@@ -132,7 +132,7 @@ async fn a_body_must_come_in_time() {
 
 #[tokio::test]
 async fn a_refused_request_is_read_to_its_end_and_its_connection_kept() {
-    let coordinator = coordinator();
+    let coordinator = Coordinator::in_process();
     let http = Http::of(&coordinator, Version::One);
     let refused = request(r#"{"name":"a"}"#).replace(JSON.1, "text/plain");
     let (head, body) = refused.split_once("\r\n\r\n").unwrap();
@@ -142,7 +142,7 @@ async fn a_refused_request_is_read_to_its_end_and_its_connection_kept() {
         .await
         .unwrap();
     // Its head is enough to refuse it, and a client that still writes would miss the answer.
-    let early = timeout(KEEPALIVE / 2, stream.readable()).await;
+    let early = timeout(KEEPALIVE, stream.readable()).await;
     assert!(early.is_err(), "answered before its end");
     stream.write_all(body.as_bytes()).await.unwrap();
     assert!(answer(&mut stream).await.starts_with("HTTP/1.1 415"));
@@ -190,7 +190,7 @@ async fn a_call_may_wait_for_longer_than_a_connection_may_be_silent() {
 
 #[tokio::test]
 async fn requests_may_follow_one_another_without_a_pause() {
-    let coordinator = coordinator();
+    let coordinator = Coordinator::in_process();
     let http = Http::of(&coordinator, Version::One);
     let mut stream = dial(&http).await;
     let bodies = (0..100).map(|number| json!({"name": format!("{number}")}).to_string());

@@ -1,8 +1,6 @@
 //! Names are matched whole: a name beneath another, one that it begins with, and one that differs by case are locks of
 //! their own; an election is the lock of its name (etcd's website #710: the key `path/1` blocked the lock `path`).
 
-use std::time::Duration;
-
 use leasehold_client::{Admin, Client, LockEventKind, LockGuard, LockWatchEvent, LockWatcher};
 use leasehold_tests::{Coordinator, RedisServer, raw::PROMPT};
 use tokio::time::timeout;
@@ -92,7 +90,7 @@ async fn a_watch_follows_its_prefix_to_the_letter() {
             != LockWatchEvent::Ready
         {}
         for name in NAMES {
-            let guard = client.lock(name).wait(Duration::from_secs(5)).await;
+            let guard = client.lock(name).wait(PROMPT).await;
             guard.unwrap().release().await.unwrap();
         }
         let end = wanted[wanted.len() - 1];

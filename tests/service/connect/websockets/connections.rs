@@ -18,13 +18,10 @@ const TTL: Duration = Duration::from_secs(2);
 /// Time for pings, and as much for their answers.
 const KEEPALIVE: Duration = Duration::from_millis(300);
 
-fn coordinator() -> Coordinator {
-    let keepalive = format!("{}ms", KEEPALIVE.as_millis());
+fn coordinator(timeout: Duration) -> Coordinator {
     Coordinator::in_process_with([
-        "--keepalive-interval",
-        &keepalive,
-        "--keepalive-timeout",
-        &keepalive,
+        format!("--keepalive-interval={}ms", KEEPALIVE.as_millis()),
+        format!("--keepalive-timeout={}ms", timeout.as_millis()),
     ])
 }
 
@@ -53,18 +50,19 @@ async fn a_session_over_tls_releases_when_it_is_killed() {
 
 #[tokio::test]
 async fn a_silent_client_is_pinged_and_kept() {
-    let coordinator = coordinator();
+    let patience = Duration::from_secs(1);
+    let coordinator = coordinator(patience);
     let address = address(&coordinator.endpoint());
     let mut session = Socket::open(address, Duration::from_secs(30)).await;
     // The library answers pings as long as it is read.
-    let silence = timeout(KEEPALIVE * 5, session.next(PROMPT)).await;
+    let silence = timeout(patience * 2, session.next(PROMPT)).await;
     assert!(silence.is_err(), "{silence:?}");
     session.acquire("a").await;
 }
 
 #[tokio::test]
 async fn behind_a_proxy_that_swallows_everything_a_lock_ends_with_its_lease() {
-    let coordinator = coordinator();
+    let coordinator = coordinator(KEEPALIVE);
     let proxy = FaultProxy::before(&coordinator.endpoint()).await;
     let mut holder = Socket::open(proxy.address(), TTL).await;
     let direct = address(&coordinator.endpoint());
