@@ -9,7 +9,7 @@ use leasehold_proto::v1::{
     GrantedLock, SessionAcquire, SessionFailure, session_response::Response,
 };
 use leasehold_tests::{
-    RawSession,
+    RawSession, Site,
     raw::{self, PROMPT, by},
 };
 use tonic::{Code, transport::Channel};
@@ -47,6 +47,9 @@ pub(crate) fn several<'a>(actor: u64, names: impl IntoIterator<Item = &'a str>) 
     by(actor, raw::several(names))
 }
 
+/// The TTL of sessions that nothing happens to.
+const TTL: Duration = Duration::from_secs(20);
+
 impl Deref for Client {
     type Target = RawSession;
 
@@ -62,6 +65,11 @@ impl DerefMut for Client {
 }
 
 impl Client {
+    /// Opens a session at a coordinator, on the connection that all share.
+    pub(crate) async fn at(site: &Site, at: usize) -> Self {
+        Self::open(site.channel(at), TTL).await
+    }
+
     /// Opens a session on a connection; heartbeats go by themselves.
     pub(crate) async fn open(channel: Channel, ttl: Duration) -> Self {
         let mut session = RawSession::stream(channel).await.expect("a stream begins");

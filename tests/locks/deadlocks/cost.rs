@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use leasehold_tests::report;
+use leasehold_tests::{Site, raw::PROMPT, report};
 
 use crate::deadlocks::{
     client::{Client, exclusive, several},
     monitor::{Monitor, PUBLISHED},
-    site::{Site, TTL},
 };
 
 const SESSIONS: usize = 8;
@@ -22,7 +21,7 @@ const WAITERS: usize = 4;
 const WAIT: Duration = Duration::from_secs(3);
 
 async fn clients(site: &Site, count: usize) -> Vec<Client> {
-    join_all((0..count).map(|at| site.client(at))).await
+    join_all((0..count).map(|at| Client::at(site, at))).await
 }
 
 async fn operations(site: &Site) -> f64 {
@@ -79,7 +78,7 @@ async fn wait_with_nothing(site: &Site) {
         .into_iter()
         .zip(waits)
         .map(|(mut waiter, wait)| async move {
-            let locks = waiter.granted_all(wait.request_id, TTL).await;
+            let locks = waiter.granted_all(wait.request_id, PROMPT).await;
             waiter.release(&locks).await;
             waiter.close().await;
         });
@@ -99,7 +98,7 @@ async fn wait_with_something(site: &Site) {
     let wait = waiter.wait_for(exclusive(1, PUBLISHED)).await;
     tokio::time::sleep(WAIT).await;
     holder.release(&other).await;
-    let other = waiter.granted_all(wait.request_id, TTL).await;
+    let other = waiter.granted_all(wait.request_id, PROMPT).await;
     waiter.release(&[own, other].concat()).await;
     for client in clients {
         client.close().await;
@@ -112,7 +111,7 @@ async fn free_names_and_waits_of_actors_that_hold_nothing_are_not_looked_at() {
         Site::redis(2),
         Site::redis_with(2, &["--deadlock-detection=false"]),
     );
-    let monitor = Monitor::start(on.redis.as_ref().unwrap()).await;
+    let monitor = Monitor::start(on.server()).await;
 
     let before = operations(&on).await;
     take_what_is_free(&on).await;
@@ -136,7 +135,7 @@ async fn free_names_and_waits_of_actors_that_hold_nothing_are_not_looked_at() {
     assert_eq!(asked.of_blocked, 0, "{asked:?}");
 
     // Somebody who does hold something shows that this would have been seen.
-    let monitor = Monitor::start(on.redis.as_ref().unwrap()).await;
+    let monitor = Monitor::start(on.server()).await;
     let before = [operations(&on).await, operations(&off).await];
     tokio::join!(wait_with_something(&on), wait_with_something(&off));
     let with = operations(&on).await - before[0];
@@ -147,7 +146,7 @@ async fn free_names_and_waits_of_actors_that_hold_nothing_are_not_looked_at() {
     // It waited for several passes, and nothing about it changed.
     assert_eq!(asked.published, 1, "{asked:?}");
     for site in [on, off] {
-        assert_eq!(site.deadlocks().await, 0.0);
+        assert_eq!(site.sum("leasehold_deadlocks_total").await, 0.0);
         site.nothing_is_left().await;
     }
 }

@@ -1,13 +1,12 @@
 //! Deadlocks of every shape: the victim, its error, and the progress of the others.
 
 use futures_util::future::{BoxFuture, FutureExt, join_all};
-use leasehold_tests::report;
+use leasehold_tests::{Site, report};
 use rand::{SeedableRng, rngs::StdRng, seq::SliceRandom};
 
 use crate::deadlocks::{
     client::{exclusive, permits, several, shared},
     scene::Scene,
-    site::Site,
 };
 
 /// Actors that each wait for what the next one holds; who waits last is the victim.
@@ -211,12 +210,12 @@ fn scenes(site: &Site) -> Vec<BoxFuture<'_, ()>> {
     ]
 }
 
-async fn all_end(what: &str, site: &Site) {
-    let scenes = scenes(site);
+async fn all_end(what: &str, site: Site) {
+    let scenes = scenes(&site);
     let count = scenes.len() as f64;
     join_all(scenes).await;
     // One wait of each, and no other.
-    assert_eq!(site.deadlocks().await, count);
+    assert_eq!(site.sum("leasehold_deadlocks_total").await, count);
     site.nothing_is_left().await;
     report(format!("{count} shapes of deadlocks ended, {what}"));
 }
@@ -225,8 +224,8 @@ async fn all_end(what: &str, site: &Site) {
 async fn deadlocks_of_every_shape_end_with_their_youngest_wait() {
     let (two, one, memory) = tokio::join!(Site::redis(2), Site::redis(1), Site::memory());
     tokio::join!(
-        all_end("over two coordinators", &two),
-        all_end("at one coordinator", &one),
-        all_end("in memory", &memory),
+        all_end("over two coordinators", two),
+        all_end("at one coordinator", one),
+        all_end("in memory", memory),
     );
 }

@@ -4,13 +4,10 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use leasehold_proto::v1::{GrantedLock, session_response::Response};
-use leasehold_tests::{raw::PROMPT, report, wait};
+use leasehold_tests::{Site, raw::PROMPT, report, wait};
 use tokio::time::Instant;
 
-use crate::deadlocks::{
-    client::{Client, Waiting, deadlock, exclusive, several},
-    site::Site,
-};
+use crate::deadlocks::client::{Client, Waiting, deadlock, exclusive, several};
 
 /// Of every session.
 const TTL: Duration = Duration::from_secs(4);
@@ -54,7 +51,7 @@ async fn ring(site: &Site, order: &[usize]) -> Vec<Member> {
         if place + 1 == actors {
             // Those before it are blocked, and their coordinators have told so.
             wait::until("others to be told of", PROMPT, || async {
-                match site.told().await.len() {
+                match site.keys("lh:blocked-waits:").await.len() {
                     0 => Err("nobody was told of"),
                     _ => Ok(()),
                 }
@@ -69,7 +66,7 @@ async fn ring(site: &Site, order: &[usize]) -> Vec<Member> {
 
 /// Returns how many coordinators have published blocked actors: each has a field of its own beside the one for all.
 async fn tellers(site: &Site) -> u64 {
-    let redis = site.redis.as_ref().expect("locks are in Redis");
+    let redis = site.server();
     let mut connection = redis.async_connection().await;
     let mut length = redis::cmd("HLEN");
     length.arg("lh:blocked-waits:lock:");
@@ -165,8 +162,8 @@ async fn the_rest_goes_on(order: &[usize]) {
     ));
     assert!(took < TTL + CLAIM + REFRESH * 2 + MARGIN);
     let accused = accused.into_iter().filter(|accused| *accused).count();
-    assert_eq!(site.deadlocks().await, accused as f64);
-    site.nothing_is_left_within(KEPT).await;
+    assert_eq!(site.sum("leasehold_deadlocks_total").await, accused as f64);
+    site.nothing_is_left().await;
 }
 
 #[tokio::test]

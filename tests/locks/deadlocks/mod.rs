@@ -15,5 +15,4 @@ mod killed;
 mod monitor;
 mod off;
 mod scene;
-mod site;
 mod soak;

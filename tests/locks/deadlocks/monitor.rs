@@ -4,8 +4,6 @@ use futures_util::StreamExt;
 use leasehold_tests::{RedisServer, raw::PROMPT};
 use tokio::task::JoinHandle;
 
-use crate::deadlocks::site::within;
-
 /// A name of which publications are counted.
 pub(crate) const PUBLISHED: &str = "something/other";
 /// The last thing that is asked.
@@ -62,8 +60,7 @@ impl Monitor {
         let mut end = redis::cmd("ECHO");
         let said: String = end.arg(END).query_async(&mut self.redis).await.unwrap();
         assert_eq!(said, END);
-        within("the monitor to see the end", PROMPT, self.reading)
-            .await
-            .unwrap()
+        let seen = tokio::time::timeout(PROMPT, self.reading).await;
+        seen.expect("the monitor sees the end").unwrap()
     }
 }

@@ -3,9 +3,12 @@
 use std::time::{Duration, Instant};
 
 use leasehold_proto::v1::{AcquireOutcome, session_response::Response};
-use leasehold_tests::raw::for_at_most;
+use leasehold_tests::{Site, raw::for_at_most};
 
-use crate::deadlocks::{client::exclusive, monitor::Monitor, site::Site};
+use crate::deadlocks::{
+    client::{Client, exclusive},
+    monitor::Monitor,
+};
 
 /// More than the time after which one would be found.
 const WAIT: Duration = Duration::from_secs(3);
@@ -14,8 +17,8 @@ const MARGIN: Duration = Duration::from_secs(2);
 #[tokio::test]
 async fn without_detection_a_deadlock_stays_until_its_waits_time_out_and_nobody_is_told() {
     let site = Site::redis_with(2, &["--deadlock-detection=false"]).await;
-    let monitor = Monitor::start(site.redis.as_ref().unwrap()).await;
-    let (mut one, mut other) = (site.client(0).await, site.client(1).await);
+    let monitor = Monitor::start(site.server()).await;
+    let (mut one, mut other) = (Client::at(&site, 0).await, Client::at(&site, 1).await);
     let x = one.take(exclusive(1, "x")).await;
     let y = other.take(exclusive(1, "y")).await;
     let began = Instant::now();
@@ -35,6 +38,6 @@ async fn without_detection_a_deadlock_stays_until_its_waits_time_out_and_nobody_
     let asked = monitor.finish().await;
     assert!(asked.calls > 0, "{asked:?}");
     assert_eq!(asked.of_blocked, 0, "{asked:?}");
-    assert_eq!(site.deadlocks().await, 0.0);
+    assert_eq!(site.sum("leasehold_deadlocks_total").await, 0.0);
     site.nothing_is_left().await;
 }

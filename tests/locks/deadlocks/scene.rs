@@ -7,12 +7,9 @@ use leasehold_proto::v1::{
     GrantedLock, SessionAcquire, SessionFailure, SessionResponse, session_response::Response,
 };
 
-use leasehold_tests::{raw::PROMPT, stalls::Stalls};
+use leasehold_tests::{Site, raw::PROMPT, stalls::Stalls};
 
-use crate::deadlocks::{
-    client::{Client, Waiting, deadlock},
-    site::Site,
-};
+use crate::deadlocks::client::{Client, Waiting, deadlock};
 
 /// Within what a deadlock is ended, from when its last wait was asked for.
 const ENDED_WITHIN: Duration = Duration::from_secs(2);
@@ -57,7 +54,7 @@ impl Scene {
             secrets: Vec::new(),
         };
         for at in 0..clients {
-            scene.clients.push(site.client(at).await);
+            scene.clients.push(Client::at(site, at).await);
         }
         scene
     }

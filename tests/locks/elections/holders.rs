@@ -1,16 +1,19 @@
 //! Elections as locks of their names: the holders that count as leaders, and those that wait.
 
+use crate::LATE;
 use leasehold_proto::v1::{
     AcquireOutcome, AcquireRequest, ReleaseRequest, lock_service_client::LockServiceClient,
 };
-use leasehold_tests::raw::{self, PROMPT, wire};
-
-use crate::elections::site::{LATE, Site, TTL};
+use leasehold_tests::{
+    Site,
+    raw::{self, PROMPT, wire},
+    site::TTL,
+};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_candidate_that_resigns_while_it_waits_leaves_the_queue() {
     const ELECTION: &str = "holders/resigns";
-    let site = Site::start(2).await;
+    let site = Site::redis(2).await;
     let mut first = site.candidate(0, ELECTION, b"first").await;
     let term = first.elected(LATE).await;
     let mut observer = site.observer(1, ELECTION).await;
@@ -46,7 +49,7 @@ async fn a_candidate_that_resigns_while_it_waits_leaves_the_queue() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_holder_of_the_lock_leads() {
     const ELECTION: &str = "holders/lock";
-    let site = Site::start(2).await;
+    let site = Site::redis(2).await;
     let mut observer = site.observer(1, ELECTION).await;
     assert_eq!(observer.next(LATE).await.token(), None);
     // By a session.
@@ -100,7 +103,7 @@ async fn the_holder_of_the_lock_leads() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_holder_of_the_shared_lock_does_not_lead() {
     const ELECTION: &str = "holders/shared";
-    let site = Site::start(2).await;
+    let site = Site::redis(2).await;
     let mut observer = site.observer(1, ELECTION).await;
     assert_eq!(observer.next(LATE).await.token(), None);
     let mut session = site.session(0).await;

@@ -2,13 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use crate::LATE;
 use futures_util::future::join_all;
 use leasehold_client::{HoldError, LostReason as Reason};
 use leasehold_proto::v1::{LostReason, campaign_response::Response};
-use leasehold_tests::{FencedResource, RawCandidate, raw::PROMPT, report};
+use leasehold_tests::{FencedResource, RawCandidate, Site, raw::PROMPT, report};
 use redis::aio::MultiplexedConnection;
-
-use crate::elections::site::{LATE, Site};
 
 /// Renewed every second.
 const TTL: Duration = Duration::from_secs(3);
@@ -45,7 +44,10 @@ impl How {
     async fn depose(self, site: &Site, redis: &mut MultiplexedConnection, election: &str) {
         let key = format!("lock:{election}");
         let mut command = match self {
-            Self::Forced => return site.force(1, election).await,
+            Self::Forced => {
+                site.force(1, election).await;
+                return;
+            }
             Self::Deleted => redis::cmd("DEL"),
             Self::Stolen => redis::cmd("SET"),
         };
@@ -104,7 +106,7 @@ async fn client(site: &Site, how: How) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leader_whose_lock_is_stolen_deleted_or_forced_steps_down_and_says_why() {
-    let site = Site::start(2).await;
+    let site = Site::redis(2).await;
     let shared = &site;
     join_all(How::ALL.map(|how| async move {
         tokio::join!(wire(shared, how), client(shared, how));
@@ -115,7 +117,7 @@ async fn a_leader_whose_lock_is_stolen_deleted_or_forced_steps_down_and_says_why
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_waiting_candidate_follows_a_deposed_leader_and_observers_see_it() {
-    let site = Site::start(2).await;
+    let site = Site::redis(2).await;
     for how in [How::Stolen, How::Forced] {
         let election = format!("losses/next/{how:?}");
         let mut redis = site.plain().await;
@@ -149,7 +151,7 @@ async fn a_waiting_candidate_follows_a_deposed_leader_and_observers_see_it() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn late_actions_of_a_former_leader_are_refused() {
     const ELECTION: &str = "losses/fenced";
-    let site = Site::start(2).await;
+    let site = Site::redis(2).await;
     // Kept in another database, beside the locks.
     let mut redis = site.plain().await;
     let _: () = redis::cmd("SELECT")

@@ -7,12 +7,10 @@
     reason = "a test fails by panicking"
 )]
 
-mod coordinator_killed;
 mod history;
 mod holders;
 mod losses;
 mod observing;
 mod silent_redis;
-mod site;
 mod soak;
 mod values;

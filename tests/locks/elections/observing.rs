@@ -2,16 +2,15 @@
 
 use std::time::{Duration, Instant};
 
+use crate::LATE;
 use leasehold_proto::v1::{ObserveRequest, election_service_client::ElectionServiceClient};
-use leasehold_tests::{RawObserver, audit, raw::Seen};
+use leasehold_tests::{RawObserver, Site, audit, raw::Seen};
 use tonic::transport::Endpoint;
-
-use crate::elections::site::{LATE, Site};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_election_that_nobody_knows_has_no_leader_and_then_its_first() {
     const ELECTION: &str = "observing/unknown";
-    let site = Site::start(2).await;
+    let site = Site::redis(2).await;
     let mut observers = Vec::new();
     for at in 0..2 {
         assert_eq!(site.leader(at, ELECTION).await, None);
@@ -67,7 +66,7 @@ async fn proclaimed_values_are_seen_by_all_in_order() {
     /// First one at a time, so that each is seen, then as fast as it goes.
     const STEPS: u32 = 20;
     const VALUES: u32 = 300;
-    let site = Site::start(2).await;
+    let site = Site::redis(2).await;
     let mut observers: Vec<RawObserver> = Vec::new();
     for at in 0..6 {
         let mut observer = site.observer(at, ELECTION).await;
@@ -104,7 +103,7 @@ async fn an_observer_that_does_not_read_gets_the_newest_and_is_told_that_it_skip
     const ELECTION: &str = "observing/slow";
     const VALUES: u32 = 100;
     let value = |number: u32| [&number.to_be_bytes()[..], &[7; 1000]].concat();
-    let site = Site::start(1).await;
+    let site = Site::redis(1).await;
     let mut leader = site.candidate(0, ELECTION, &value(0)).await;
     let term = leader.elected(LATE).await;
     // Its window holds few of them.

@@ -2,17 +2,18 @@
 
 use std::time::{Duration, Instant};
 
+use crate::LATE;
 use futures_util::future::join_all;
 use leasehold_client::LostReason;
 use leasehold_proto::v1::{
     LeaderRequest, ObserveRequest, campaign_response::Response,
     election_service_client::ElectionServiceClient,
 };
-use leasehold_tests::{Coordinator, RawCandidate, raw, raw::PROMPT, report};
+use leasehold_tests::{
+    Coordinator, FaultProxy, RawCandidate, Site, raw, raw::PROMPT, report, site::TTL,
+};
 use tokio::net::TcpListener;
 use tonic::{Code, Status, transport::Channel};
-
-use crate::elections::site::{LATE, Site, TTL};
 
 const SHORT: Duration = Duration::from_secs(2);
 /// An operation is two commands at most, each of which is given up after the default `store-timeout` of a second.
@@ -73,8 +74,12 @@ async fn resign(mut candidate: RawCandidate) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_request_ends_in_time_and_leaders_step_down() {
-    let site = Site::with_proxy(2).await;
-    let proxy = site.proxy.as_ref().unwrap();
+    let mut site = Site::redis(0).await;
+    let redis = site.server().address();
+    let proxy = FaultProxy::start(redis).await;
+    for address in [proxy.address(), redis] {
+        site.add(address, &["--store-timeout=1s"]).await;
+    }
     let channel = || site.channel(0);
     let mut observer = site.observer(0, "silent/led").await;
     let mut led = RawCandidate::campaign(channel(), "silent/led", b"old", SHORT).await;

@@ -1,11 +1,10 @@
 //! Values that a leader proclaims, up to 4 KiB.
 
+use crate::LATE;
 use leasehold_client::{Failure, FailureKind};
 use leasehold_proto::v1::campaign_response::Response;
-use leasehold_tests::{RawCandidate, raw::PROMPT};
+use leasehold_tests::{RawCandidate, Site, raw::PROMPT, site::TTL};
 use tonic::Code;
-
-use crate::elections::site::{LATE, Site, TTL};
 
 const ELECTION: &str = "values";
 const LARGEST: usize = 4096;
@@ -17,22 +16,20 @@ fn bytes(first: u8, count: usize) -> Vec<u8> {
         .collect()
 }
 
-impl Site {
-    /// Asserts that every way of asking gives this value.
-    async fn has_value(&self, election: &str, value: &[u8]) {
-        for at in 0..2 {
-            assert_eq!(self.leader(at, election).await.unwrap().value, value);
-            assert_eq!(self.view(at, election).await.holders[0].value, value);
-            // One that comes now is told of it first.
-            let mut observer = self.observer(at, election).await;
-            assert_eq!(observer.next(LATE).await.value(), Some(value));
-        }
+/// Asserts that every way of asking gives this value.
+async fn has_value(site: &Site, value: &[u8]) {
+    for at in 0..2 {
+        assert_eq!(site.leader(at, ELECTION).await.unwrap().value, value);
+        assert_eq!(site.view(at, ELECTION).await.holders[0].value, value);
+        // One that comes now is told of it first.
+        let mut observer = site.observer(at, ELECTION).await;
+        assert_eq!(observer.next(LATE).await.value(), Some(value));
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn four_kibibytes_are_told_as_they_are_and_one_byte_more_is_refused() {
-    let site = Site::start(2).await;
+    let site = Site::redis(2).await;
     let mut observer = site.observer(1, ELECTION).await;
     assert_eq!(observer.next(LATE).await.token(), None);
     let first = bytes(0, LARGEST);
@@ -40,12 +37,12 @@ async fn four_kibibytes_are_told_as_they_are_and_one_byte_more_is_refused() {
     let term = leader.elected(LATE).await;
     let seen = observer.leads(term.token, LATE).await;
     assert_eq!(seen.value(), Some(&first[..]));
-    site.has_value(ELECTION, &first).await;
+    has_value(&site, &first).await;
 
     let second = bytes(100, LARGEST);
     leader.proclaim(&second).await;
     assert_eq!(observer.next(LATE).await.value(), Some(&second[..]));
-    site.has_value(ELECTION, &second).await;
+    has_value(&site, &second).await;
 
     // Too large, it changes nothing.
     let too_large = bytes(0, LARGEST + 1);
@@ -59,7 +56,7 @@ async fn four_kibibytes_are_told_as_they_are_and_one_byte_more_is_refused() {
     }
     let refused = RawCandidate::try_campaign(site.channel(1), ELECTION, &too_large, TTL).await;
     assert_eq!(refused.unwrap_err().code(), Code::InvalidArgument);
-    site.has_value(ELECTION, &second).await;
+    has_value(&site, &second).await;
     assert_eq!(site.view(0, ELECTION).await.waiter_count, 0);
     assert!(leader.resign().await);
 
@@ -71,13 +68,13 @@ async fn four_kibibytes_are_told_as_they_are_and_one_byte_more_is_refused() {
     assert_eq!(kind, Some(FailureKind::InvalidArgument), "{refused:?}");
     let leadership = election.campaign(second.clone()).await.unwrap();
     leadership.proclaim(too_large).await.unwrap_err();
-    site.has_value(ELECTION, &second).await;
+    has_value(&site, &second).await;
     leadership.proclaim(first.clone()).await.unwrap();
-    site.has_value(ELECTION, &first).await;
+    has_value(&site, &first).await;
     assert_eq!(election.leader().await.unwrap().unwrap().value, first);
     // None is one as well.
     leadership.proclaim("").await.unwrap();
-    site.has_value(ELECTION, b"").await;
+    has_value(&site, b"").await;
     leadership.resign().await.unwrap();
     client.close().await;
     drop(observer);

@@ -6,15 +6,15 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use leasehold_proto::v1::{LockMode, SessionAcquire};
 use leasehold_tests::{
-    Worker,
+    Site, Worker,
     raw::{PROMPT, closing_for, exclusive, parse, semaphore, shared},
+    site,
+    site::{everywhere, on_redis, set_nx},
     wait,
 };
 
-use crate::family::{
-    site::{LATE, Site, everywhere, on_redis, set_nx},
-    want::Want,
-};
+use crate::LATE;
+use crate::family::want::Want;
 
 const DELAY: Duration = Duration::from_millis(1_500);
 /// Of sessions that end by silence, or with their coordinator.
@@ -145,7 +145,7 @@ impl Case {
         // So that the end finds nothing but ours.
         let mut redis = site.plain().await;
         for name in self.foreign().names() {
-            assert!(crate::family::site::delete(&mut redis, name).await);
+            assert!(site::delete(&mut redis, name).await);
         }
     }
 }
@@ -214,7 +214,7 @@ async fn locks_held_through_a_killed_coordinator_stay_closed() {
         assert_eq!(session.unread_unasked().len(), 0, "nothing is lost yet");
         sessions.push(session);
     }
-    site.kill_last();
+    site.kill(2);
     let limit = SHORT + DELAY + LATE;
     join_all(
         cases

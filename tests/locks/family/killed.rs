@@ -3,30 +3,31 @@
 use std::time::Instant;
 
 use futures_util::future::join_all;
-use leasehold_tests::{Worker, raw::PROMPT, report};
-
-use crate::family::{
-    site::{LATE, Site, TTL, everywhere, on_redis},
-    want::{Pair, Want, pairs},
+use leasehold_tests::{
+    Site, Worker,
+    raw::PROMPT,
+    report,
+    site::{TTL, everywhere, on_redis},
 };
 
-impl Site {
-    /// Returns a worker process at a coordinator.
-    async fn worker(&self, at: usize) -> Worker {
-        let mut worker = Worker::start(&self.endpoint(at), TTL * 3);
-        worker.ready().await;
-        worker
-    }
+use crate::LATE;
+use crate::family::want::{Pair, Want, pairs};
 
-    /// Does the same, holding something.
-    async fn worker_with(&self, at: usize, want: &Want) -> Worker {
-        let mut worker = self.worker(at).await;
-        worker.order(&want.order());
-        for name in want.names() {
-            worker.granted(name).await;
-        }
-        worker
+/// Returns a worker process at a coordinator.
+async fn worker(site: &Site, at: usize) -> Worker {
+    let mut worker = Worker::start(&site.endpoint(at), TTL * 3);
+    worker.ready().await;
+    worker
+}
+
+/// Does the same, holding something.
+async fn worker_with(site: &Site, at: usize, want: &Want) -> Worker {
+    let mut worker = worker(site, at).await;
+    worker.order(&want.order());
+    for name in want.names() {
+        worker.granted(name).await;
     }
+    worker
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -39,8 +40,8 @@ async fn the_death_of_a_waiter_and_of_a_holder_lets_the_next_in_in_every_mode() 
 }
 
 async fn killed(site: &Site, pair: &Pair) {
-    let mut holder = site.worker_with(0, &pair.held).await;
-    let mut waiter = site.worker(1).await;
+    let mut holder = worker_with(site, 0, &pair.held).await;
+    let mut waiter = worker(site, 1).await;
     waiter.order(&pair.wanted.order());
     let view = site
         .seen(0, &pair.contended, "one waiter", |view| {
@@ -91,7 +92,7 @@ async fn the_death_of_who_waits_for_the_second_name_frees_the_first_at_once() {
         let mut others = site.session(0).await;
         let second = Want::Exclusive("second".to_owned());
         others.take(second.acquire()).await;
-        let mut worker = site.worker(1).await;
+        let mut worker = worker(site, 1).await;
         worker.order("closing 30000");
         worker.order(&Want::All(vec!["second".to_owned(), "first".to_owned()]).order());
         site.seen(0, "second", "a waiter", |view| view.waiter_count == 1)
@@ -120,10 +121,10 @@ async fn the_death_of_one_of_many_holders_takes_nothing_from_the_others() {
             Want::Permits("many/permits".to_owned(), 1, 4),
             Want::Permits("many/permits".to_owned(), 2, 4),
         );
-        let mut dies = site.worker_with(0, &read).await;
+        let mut dies = worker_with(site, 0, &read).await;
         dies.order(&big.order());
         dies.granted("many/permits").await;
-        let mut lives = site.worker_with(1, &read).await;
+        let mut lives = worker_with(site, 1, &read).await;
         lives.order(&small.order());
         lives.granted("many/permits").await;
         let mut writer = site.session(0).await;

@@ -5,14 +5,13 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use leasehold_proto::v1::{GrantedLock, LostReason};
 use leasehold_tests::{
-    RawSession,
+    RawSession, Site,
     raw::{PROMPT, exclusive},
+    site::{delete, everywhere, on_redis, set_nx},
 };
 
-use crate::family::{
-    site::{LATE, Site, delete, everywhere, on_redis, set_nx},
-    want::Want,
-};
+use crate::LATE;
+use crate::family::want::Want;
 
 /// Of sessions whose renewals are to find a loss: those come every third of it.
 const TTL: Duration = Duration::from_secs(3);

@@ -2,13 +2,12 @@
 
 use leasehold_proto::v1::{LostReason, SessionAcquire, SessionFailure};
 use leasehold_tests::{
-    RawSession,
+    RawSession, Site,
     raw::{PROMPT, by, exclusive, for_at_most, once_more, semaphore, several, shared},
+    site::everywhere,
 };
 use std::time::Duration;
 use tonic::Code;
-
-use crate::family::site::{Site, everywhere};
 
 const ME: u64 = 7;
 const OTHER: u64 = 8;

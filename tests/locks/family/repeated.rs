@@ -7,14 +7,14 @@ use leasehold_proto::v1::{
     lock_service_client::LockServiceClient,
 };
 use leasehold_tests::{
+    Site,
     raw::{exclusive, wire},
+    site::everywhere,
     wait,
 };
 use tokio::task::JoinHandle;
 use tonic::{Code, Response, Status, transport::Channel};
 use tonic_types::StatusExt;
-
-use crate::family::site::{Site, everywhere};
 
 const TTL: Duration = Duration::from_secs(60);
 const KEY: &str = "a key of 18 bytes.";

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use leasehold_client::{Client, LockEventKind, LockWatchEvent, LockWatcher};
-use leasehold_tests::report;
+use leasehold_tests::{
+    Site, report,
+    site::{TTL, everywhere},
+};
 use rand::{Rng, SeedableRng, rngs::StdRng};
-
-use crate::family::site::{Site, TTL, everywhere};
 
 const NAME: &str = "rollout";
 const CLIENTS: usize = 6;

@@ -5,11 +5,12 @@ use std::{collections::HashMap, sync::Mutex, time::Duration};
 
 use futures_util::future::join_all;
 use leasehold_client::{Client, LockGuard, SemaphorePermit};
-use leasehold_tests::{RedisServer, report};
+use leasehold_tests::{
+    RedisServer, Site, report,
+    site::{TTL, everywhere},
+};
 use rand::{Rng, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 use redis::aio::MultiplexedConnection;
-
-use crate::family::site::{Site, TTL, everywhere};
 
 const CLIENTS: usize = 6;
 /// Tasks that share a client are strangers to each other as well.

@@ -2,16 +2,20 @@
 
 use std::{collections::HashMap, time::Duration};
 
+use crate::LATE;
 use leasehold_proto::v1::{
     AcquireOutcome, AcquireRequest, LockMode, ReleaseRequest, SessionAcquire,
 };
-use leasehold_tests::raw::{
-    PROMPT, at_least, each, exclusive, for_at_most, once_more, revised, semaphore, several, shared,
+use leasehold_tests::{
+    Site,
+    raw::{
+        PROMPT, at_least, each, exclusive, for_at_most, once_more, revised, semaphore, several,
+        shared,
+    },
+    site::everywhere,
 };
 use tonic::Code;
 use tonic_types::StatusExt;
-
-use crate::family::site::{LATE, Site, everywhere};
 
 /// Asks for one permit of another limit, by a session and by a unary call: both are refused with the limit in force.
 async fn refused(site: &Site, at: usize, name: &str, limit: u32, in_force: u32) {

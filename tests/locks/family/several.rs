@@ -6,16 +6,19 @@ use std::{
     time::{Duration, Instant},
 };
 
+use crate::LATE;
 use futures_util::future::join_all;
 use leasehold_proto::v1::{
     AcquireOutcome, GrantedLock, LockMode, LostReason, SessionAcquire, session_response::Response,
 };
-use leasehold_tests::raw::{
-    PROMPT, closing_for, each, exclusive, for_at_most, semaphore, several, shared, with_value,
+use leasehold_tests::{
+    Site,
+    raw::{
+        PROMPT, closing_for, each, exclusive, for_at_most, semaphore, several, shared, with_value,
+    },
+    site::{TTL, delete, everywhere, on_redis},
 };
 use rand::{Rng, SeedableRng, rngs::StdRng};
-
-use crate::family::site::{LATE, Site, TTL, delete, everywhere, on_redis};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_name_has_a_token_of_its_own_in_the_order_named() {

@@ -3,14 +3,13 @@
 use futures_util::future::join_all;
 use leasehold_proto::v1::{GrantedLock, LockMode};
 use leasehold_tests::{
-    RawSession,
+    RawSession, Site,
     raw::{PROMPT, by, exclusive, once_more, semaphore, shared},
     report,
+    site::everywhere,
 };
 use tokio_util::sync::CancellationToken;
 use tonic::Code;
-
-use crate::family::site::{Site, everywhere};
 
 /// Sessions that wait, in this order, at one coordinator and the other.
 async fn queue<const N: usize>(

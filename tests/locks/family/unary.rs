@@ -2,15 +2,18 @@
 
 use std::time::{Duration, Instant};
 
+use crate::LATE;
 use futures_util::future::join_all;
 use leasehold_proto::v1::{
     AcquireOutcome, AcquireRequest, AcquireResponse, LockMode, ReleaseRequest, RenewRequest,
     SessionAcquire, lock_service_client::LockServiceClient,
 };
-use leasehold_tests::raw::{PROMPT, exclusive, parse, semaphore, shared, wire};
+use leasehold_tests::{
+    Site,
+    raw::{PROMPT, exclusive, parse, semaphore, shared, wire},
+    site::{everywhere, on_redis, set_nx},
+};
 use tonic::transport::Channel;
-
-use crate::family::site::{LATE, Site, everywhere, on_redis, set_nx};
 
 const TTL: Duration = Duration::from_secs(2);
 /// Of what is not to run out.

@@ -1,12 +1,9 @@
 //! Values attached to holds, in every mode.
 
 use leasehold_proto::v1::GrantedLock;
-use leasehold_tests::raw::with_value;
+use leasehold_tests::{Site, raw::with_value, site::everywhere};
 
-use crate::family::{
-    site::{Site, everywhere},
-    want::{Want, pairs},
-};
+use crate::family::want::{Want, pairs};
 
 /// Returns the values of a name's holders, as the coordinators show them: all the same.
 async fn values(site: &Site, name: &str) -> Vec<String> {

@@ -5,14 +5,13 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use leasehold_proto::v1::{AcquireOutcome, SessionAcquire};
 use leasehold_tests::{
-    RawSession,
+    RawSession, Site,
     raw::{PROMPT, exclusive, for_at_most, semaphore, shared},
+    site::everywhere,
 };
 
-use crate::family::{
-    site::{AT_ONCE, LATE, Site, everywhere},
-    want::{Pair, pairs},
-};
+use crate::LATE;
+use crate::family::want::{Pair, pairs};
 
 /// Time that a request waits.
 const WAIT: Duration = Duration::from_millis(600);
@@ -180,7 +179,7 @@ async fn left(site: &Site, how: Leaves, small: SessionAcquire, big: SessionAcqui
     for (session, id) in &mut behind {
         session.granted_all(*id, PROMPT).await;
         let took = left.elapsed();
-        assert!(took <= AT_ONCE, "{how:?} {small:?}: {took:?}");
+        assert!(took <= LATE, "{how:?} {small:?}: {took:?}");
     }
     let view = site.view(0, &small.name).await;
     assert_eq!((view.holder_count, view.waiter_count), (3, 0), "{view:?}");

@@ -2,17 +2,17 @@
 
 use std::time::Duration;
 
+use crate::LATE;
 use leasehold_proto::v1::{SessionOpen, SessionResume};
 use leasehold_tests::{
-    Coordinator, CoordinatorProcess, FaultProxy, RawSession, RedisProxy,
+    Coordinator, CoordinatorProcess, FaultProxy, RawSession, RedisProxy, Site,
     proxy::{Direction, Flow},
     raw::{PROMPT, connect, exclusive, resume_hold, resume_wait, wire},
     redis_proxy::{Call, Loss, WakeUps},
+    site::TTL,
     wait,
 };
 use tonic::{Code, Status};
-
-use crate::resume::site::{LATE, Site, TTL};
 
 const STORE_TIMEOUT: Duration = Duration::from_millis(750);
 const WAIT: u64 = 1_000_000;
@@ -28,7 +28,7 @@ fn through_within(
     store_timeout: Duration,
 ) -> CoordinatorProcess {
     Coordinator::process()
-        .store(site.redis.url_through(address))
+        .store(site.server().url_through(address))
         .arguments([
             "--store-timeout",
             &format!("{}ms", store_timeout.as_millis()),
@@ -53,8 +53,8 @@ async fn failed(coordinator: &CoordinatorProcess, ttl: Duration, resume: Session
 #[tokio::test(flavor = "multi_thread")]
 async fn a_resume_whose_reply_redis_lost_is_carried_out_once() {
     for loss in [Loss::ReplyCut, Loss::RequestCut, Loss::ReplyHeld] {
-        let site = Site::new(1);
-        let proxy = RedisProxy::start(site.redis.address()).await;
+        let site = Site::redis(1).await;
+        let proxy = RedisProxy::start(site.server().address()).await;
         // A connection that falls silent is noticed a second after that: it is tried again for twice as long.
         let coordinator = through_within(&site, proxy.address(), Duration::from_secs(2));
         let mut old = site.session(0).await;
@@ -86,8 +86,8 @@ async fn a_resume_whose_reply_redis_lost_is_carried_out_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_left_of_an_attempt_when_the_store_is_down() {
-    let site = Site::new(1);
-    let proxy = FaultProxy::start(site.redis.address()).await;
+    let site = Site::redis(1).await;
+    let proxy = FaultProxy::start(site.server().address()).await;
     let cut_off = through(&site, proxy.address());
     let mut old = site.session(0).await;
     let held = old.take_one(exclusive("held")).await;
@@ -106,8 +106,8 @@ async fn nothing_is_left_of_an_attempt_when_the_store_is_down() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_leaves_before_it_is_answered_leaves_nothing() {
-    let site = Site::new(1);
-    let proxy = FaultProxy::start(site.redis.address()).await;
+    let site = Site::redis(1).await;
+    let proxy = FaultProxy::start(site.server().address()).await;
     let slow = through(&site, proxy.address());
     let mut old = site.session(0).await;
     let held = old.take_one(exclusive("held")).await;
@@ -137,8 +137,8 @@ async fn a_client_that_leaves_before_it_is_answered_leaves_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_coordinator_that_was_not_told_finds_out_and_says_nothing() {
-    let site = Site::new(1);
-    let proxy = RedisProxy::start(site.redis.address()).await;
+    let site = Site::redis(1).await;
+    let proxy = RedisProxy::start(site.server().address()).await;
     let deaf = through(&site, proxy.address());
     proxy.set_wake_ups(WakeUps::Drop);
     let mut holder = site.session(0).await;

@@ -1,14 +1,14 @@
 //! Elections on sessions: a candidacy is an exclusive acquire with an actor of its own, and moves with its session.
 
+use crate::LATE;
 use leasehold_proto::v1::{
     Leader, LeaderRequest, SessionAcquire, election_service_client::ElectionServiceClient,
 };
 use leasehold_tests::{
-    RawObserver, RawSession,
+    RawObserver, RawSession, Site,
     raw::{PROMPT, by, connect, exclusive, resume_hold, resume_wait, with_value},
+    site::TTL,
 };
-
-use crate::resume::site::{LATE, Site, TTL};
 
 const ELECTION: &str = "election";
 /// The actor of the candidacy. The other session uses the same number, which means nothing to this one.
@@ -37,7 +37,7 @@ async fn leader(site: &Site, at: usize) -> Option<Leader> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_candidacy_waits_and_leads_across_resumes_and_never_behind_itself() {
-    let site = Site::new(3);
+    let site = Site::redis(3).await;
     let mut observers = Vec::new();
     for at in 0..3 {
         let channel = connect(&site.endpoint(at)).await;

@@ -3,15 +3,14 @@
 
 use std::time::Duration;
 
+use crate::LATE;
 use futures_util::future::join_all;
 use leasehold_proto::v1::{GrantedLock, SessionOpen, session_response::Response};
 use leasehold_tests::{
-    FaultProxy, RawSession,
+    FaultProxy, RawSession, Site,
     raw::{PROMPT, exclusive, resume_hold, wire},
     report, wait,
 };
-
-use crate::resume::site::{LATE, Site};
 
 const SESSIONS: usize = 40;
 const LOCKS: usize = 25;
@@ -27,7 +26,7 @@ struct Client {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lock_that_went_on_elsewhere_outlives_the_old_session_and_its_socket() {
-    let site = Site::new(2);
+    let site = Site::redis(2).await;
     let proxy = FaultProxy::before(&site.endpoint(0)).await;
     let mut olds = Vec::new();
     for number in 0..SESSIONS {
@@ -107,7 +106,7 @@ async fn a_lock_that_went_on_elsewhere_outlives_the_old_session_and_its_socket()
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_that_arrives_late_on_the_old_stream_releases_nobody_elses_lock() {
-    let site = Site::without_probes(2);
+    let site = Site::redis_with(2, &["--keepalive-interval=1m"]).await;
     let proxy = FaultProxy::before(&site.endpoint(0)).await;
     let ttl = Duration::from_secs(120);
     let mut olds = Vec::new();

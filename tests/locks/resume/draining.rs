@@ -4,21 +4,20 @@ use std::time::{Duration, Instant};
 
 use leasehold_proto::v1::session_response::Response;
 use leasehold_tests::{
-    Coordinator, RawSession,
+    Coordinator, RawSession, Site,
     raw::{PROMPT, connect, exclusive, resume_hold, resume_wait},
+    site::TTL,
 };
 use tonic::Code;
 use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
-
-use crate::resume::site::{Site, TTL};
 
 const WAIT: u64 = 1_000_000;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn clients_leave_a_draining_coordinator_with_all_that_they_have() {
-    let mut site = Site::new(1);
+    let mut site = Site::redis(1).await;
     let leaving = Coordinator::process()
-        .store(site.redis.url())
+        .store(site.server().url())
         .arguments(["--drain-timeout", "30s"])
         .start();
     let mut holder = site.session(0).await;

@@ -2,19 +2,19 @@
 
 use std::time::{Duration, Instant};
 
+use crate::LATE;
 use leasehold_proto::v1::{
     EndSessionRequest, EndSessionResponse, ForceReleaseRequest, SessionOpen,
     admin_service_client::AdminServiceClient, force_release_request::Only,
 };
 use leasehold_tests::{
-    Coordinator, RawSession, RedisProxy,
+    Coordinator, RawSession, RedisProxy, Site,
     raw::{connect, exclusive, resume_hold, resume_wait, wire},
     redis_proxy::{Call, Loss},
+    site::TTL,
     stalls::Stalls,
 };
 use tonic_types::StatusExt;
-
-use crate::resume::site::{LATE, Site, TTL};
 
 /// Longest time that the end of a session takes: all coordinators look at the marks, and then the locks are looked at.
 const ENDED: Duration = Duration::from_secs(3);
@@ -34,7 +34,7 @@ async fn end(endpoint: &str, session_id: &str) -> EndSessionResponse {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_that_is_kept_for_its_grace_is_ended_at_once() {
-    let site = Site::new(2);
+    let site = Site::redis(2).await;
     let open = SessionOpen {
         ttl: wire(TTL),
         disconnect_grace: wire(TTL),
@@ -58,14 +58,13 @@ async fn a_session_that_is_kept_for_its_grace_is_ended_at_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_session_of_a_killed_coordinator_holds_is_ended_before_it_expires() {
-    let mut site = Site::new(2);
+    let mut site = Site::redis(2).await;
     let mut gone = site.session(0).await;
     gone.take_one(exclusive("held")).await;
     let mut waiter = site.session(1).await;
     let id = waiter.wait_for(exclusive("held")).await;
     let session_id = site.view(1, "held").await.holders[0].session_id.clone();
-    site.coordinators[0].kill();
-    site.coordinators.remove(0);
+    site.kill(0);
     let ended = end(&site.endpoint(0), &session_id).await;
     assert!(ended.ended, "{ended:?}");
     assert_eq!((ended.session_count, ended.hold_count), (0, 1), "{ended:?}");
@@ -79,7 +78,7 @@ async fn what_the_session_of_a_killed_coordinator_holds_is_ended_before_it_expir
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_resumed_at_a_coordinator_that_was_killed_is_ended_by_the_id_before() {
-    let mut site = Site::new(2);
+    let mut site = Site::redis(2).await;
     let mut old = site.session(1).await;
     let held = old.take_one(exclusive("held")).await;
     let mut other = site.session(1).await;
@@ -91,8 +90,7 @@ async fn what_was_resumed_at_a_coordinator_that_was_killed_is_ended_by_the_id_be
     let (new, resumed) = RawSession::resume(&site.endpoint(0), TTL, resume).await;
     assert_eq!(resumed.refused, []);
     old.close().await;
-    site.coordinators[0].kill();
-    site.coordinators.remove(0);
+    site.kill(0);
     drop(new);
     let ended = end(&site.endpoint(0), &session_id).await;
     assert_eq!((ended.hold_count, ended.waiter_count), (1, 1), "{ended:?}");
@@ -105,7 +103,7 @@ async fn what_was_resumed_at_a_coordinator_that_was_killed_is_ended_by_the_id_be
 
 #[tokio::test(flavor = "multi_thread")]
 async fn as_many_sessions_are_ended_as_the_store_keeps_marks_of() {
-    let site = Site::new(1);
+    let site = Site::redis(1).await;
     let mut session = site.session(0).await;
     let held = session.take_one(exclusive("held")).await;
     let session_id = site.view(0, "held").await.holders[0].session_id.clone();
@@ -116,7 +114,7 @@ async fn as_many_sessions_are_ended_as_the_store_keeps_marks_of() {
         local mark = redis.call('HVALS', key)[1]
         for number = 1, 999 do redis.call('HSET', key, string.format('%016d', number), mark) end
         return key";
-    let mut connection = site.redis.async_connection().await;
+    let mut connection = site.plain().await;
     let fill = redis::Script::new(fill);
     let key: String = fill.invoke_async(&mut connection).await.unwrap();
     let mut admin = AdminServiceClient::new(connect(&site.endpoint(0)).await);
@@ -143,10 +141,10 @@ async fn as_many_sessions_are_ended_as_the_store_keeps_marks_of() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_whose_resume_redis_has_not_answered_at_first_is_ended_by_the_id_before() {
-    let site = Site::new(1);
-    let proxy = RedisProxy::start(site.redis.address()).await;
+    let site = Site::redis(1).await;
+    let proxy = RedisProxy::start(site.server().address()).await;
     let coordinator = Coordinator::process()
-        .store(site.redis.url_through(proxy.address()))
+        .store(site.server().url_through(proxy.address()))
         .arguments(["--store-timeout", "2s"])
         .start();
     let mut old = site.session(0).await;
@@ -182,7 +180,7 @@ async fn a_session_whose_resume_redis_has_not_answered_at_first_is_ended_by_the_
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_hold_and_one_wait_of_a_killed_coordinator_are_ended_before_they_expire() {
-    let mut site = Site::new(2);
+    let mut site = Site::redis(2).await;
     let mut gone = site.session(0).await;
     let held = gone.take_one(exclusive("held")).await;
     let mut waited = site.session(0).await;
@@ -190,8 +188,7 @@ async fn one_hold_and_one_wait_of_a_killed_coordinator_are_ended_before_they_exp
     let mut waiter = site.session(1).await;
     let id = waiter.wait_for(exclusive("held")).await;
     let number = site.view(1, "held").await.waiters[0].number;
-    site.coordinators[0].kill();
-    site.coordinators.remove(0);
+    site.kill(0);
     let mut admin = AdminServiceClient::new(connect(&site.endpoint(0)).await);
     for only in [
         Only::WaiterNumber(number),

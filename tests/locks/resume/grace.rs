@@ -2,18 +2,18 @@
 
 use std::time::{Duration, Instant};
 
+use crate::LATE;
 use leasehold_proto::v1::{GrantedLock, SessionOpen};
 use leasehold_tests::{
-    RawSession,
+    RawSession, Site,
     raw::{PROMPT, closing_for, exclusive, resume_hold, resume_wait, wire},
+    site::TTL,
     wait,
 };
 
-use crate::resume::site::{CLEAN, LATE, Site, TTL};
-
 const GRACE: Duration = Duration::from_secs(2);
 /// Longer than a gauge is waited for, so that what happens first is not the end of the grace.
-const LONG_GRACE: Duration = CLEAN.saturating_add(Duration::from_secs(1));
+const LONG_GRACE: Duration = Duration::from_secs(6);
 const WAIT: u64 = 1_000_000;
 
 /// Opens a session with a grace.
@@ -38,7 +38,7 @@ async fn behind(site: &Site, held: &[&GrantedLock]) -> (RawSession, Vec<u64>) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn holds_that_are_not_resumed_are_handed_on_when_the_grace_is_over() {
-    let site = Site::new(2);
+    let site = Site::redis(2).await;
     let delay = Duration::from_secs(1);
     let mut broken = patient(&site.endpoint(0), TTL, GRACE).await;
     let plain = broken.take_one(exclusive("plain")).await;
@@ -70,7 +70,7 @@ async fn holds_that_are_not_resumed_are_handed_on_when_the_grace_is_over() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn holds_resumed_in_the_grace_are_not_lost() {
-    let site = Site::new(2);
+    let site = Site::redis(2).await;
     for to in [0, 1] {
         let mut broken = patient(&site.endpoint(0), TTL, LONG_GRACE).await;
         let name = format!("to-{to}");
@@ -110,7 +110,7 @@ async fn holds_resumed_in_the_grace_are_not_lost() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_grace_it_is_handed_on_at_once() {
-    let site = Site::new(2);
+    let site = Site::redis(2).await;
     let mut broken = site.session(0).await;
     let held = broken.take_one(exclusive("held")).await;
     let (mut waiter, ids) = behind(&site, &[&held]).await;
@@ -123,7 +123,7 @@ async fn without_a_grace_it_is_handed_on_at_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiter_without_a_stream_goes_on_waiting_and_keeps_its_grant() {
-    let site = Site::new(2);
+    let site = Site::redis(2).await;
     let grace = Duration::from_secs(5);
     let mut holder = site.session(1).await;
     let held = holder.take_one(exclusive("waited")).await;
@@ -170,7 +170,7 @@ async fn a_waiter_without_a_stream_goes_on_waiting_and_keeps_its_grant() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiters_grant_that_is_not_resumed_is_handed_on_too() {
-    let site = Site::new(2);
+    let site = Site::redis(2).await;
     let mut holder = site.session(1).await;
     let held = holder.take_one(exclusive("waited")).await;
     let mut broken = patient(&site.endpoint(0), TTL, GRACE).await;

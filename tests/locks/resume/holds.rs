@@ -2,19 +2,19 @@
 
 use std::time::Duration;
 
+use crate::LATE;
 use leasehold_proto::v1::{
     GrantedLock, LockEventKind, LostReason, WatchLocksRequest,
     admin_service_client::AdminServiceClient, watch_locks_response::Response as Told,
 };
 use leasehold_tests::{
-    RawSession,
+    RawSession, Site,
     raw::{
         PROMPT, at_least, by, closing_for, connect, exclusive, once_more, resume_again,
         resume_hold, resume_wait, semaphore, shared, with_value,
     },
+    site::TTL,
 };
-
-use crate::resume::site::{LATE, Site, TTL};
 
 const ACTOR: u64 = 7;
 
@@ -34,7 +34,7 @@ async fn holds(session: &mut RawSession, of: &str) -> Vec<GrantedLock> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hold_of_every_mode_goes_on_at_the_same_and_at_another_coordinator() {
-    let site = Site::new(2);
+    let site = Site::redis(2).await;
     for to in [0, 1] {
         moved(&site, to).await;
     }
@@ -110,7 +110,7 @@ async fn moved(site: &Site, to: usize) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_who_watches_sees_a_resume() {
-    let site = Site::new(2);
+    let site = Site::redis(2).await;
     let mut old = site.session(0).await;
     let held = old.take_one(exclusive("watched")).await;
     let mut watchers = Vec::new();
@@ -150,7 +150,7 @@ async fn nobody_who_watches_sees_a_resume() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn holds_that_can_not_be_resumed_are_refused_with_the_reason() {
-    let site = Site::new(2);
+    let site = Site::redis(2).await;
     let mut old = site.session(0).await;
     let names = ["released", "forced", "taken", "resumed", "kept"];
     let mut held = Vec::new();
@@ -212,7 +212,7 @@ async fn holds_that_can_not_be_resumed_are_refused_with_the_reason() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hold_of_permits_says_how_many_also_if_it_was_a_place_or_gave_some_back() {
     const WAIT: u64 = 77;
-    let site = Site::new(2);
+    let site = Site::redis(2).await;
     let name = "left";
     let mut holder = site.session(0).await;
     let held = holder.take_one(semaphore(name, 4, 5)).await;
@@ -255,7 +255,7 @@ async fn a_hold_of_the_unary_calls_becomes_a_sessions() {
     use leasehold_proto::v1::{
         AcquireRequest, RenewRequest, lock_service_client::LockServiceClient,
     };
-    let site = Site::new(2);
+    let site = Site::redis(2).await;
     let mut unary = LockServiceClient::new(connect(&site.endpoint(0)).await);
     let name = "unary".to_owned();
     let request = AcquireRequest {
@@ -285,7 +285,7 @@ async fn a_hold_of_the_unary_calls_becomes_a_sessions() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hold_that_is_lost_after_it_was_resumed_is_told_of_on_the_new_stream() {
-    let site = Site::new(2);
+    let site = Site::redis(2).await;
     let mut old = site.session(0).await;
     let held = old.take_one(exclusive("forced")).await;
     let (mut new, resumed) =

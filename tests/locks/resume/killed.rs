@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
+use crate::LATE;
 use leasehold_tests::{
-    RawSession,
+    RawSession, Site,
     raw::{PROMPT, exclusive, resume_hold, resume_wait},
+    site::TTL,
     wait,
 };
-
-use crate::resume::site::{LATE, Site, TTL};
 
 const WAIT: u64 = 1_000_000;
 const WAITERS: u64 = 5;
@@ -17,7 +17,7 @@ const DEAD_AFTER: Duration = Duration::from_secs(2);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn holds_and_places_are_resumed_after_their_coordinator_was_killed() {
-    let mut site = Site::new(2);
+    let mut site = Site::redis(2).await;
     let mut holder = site.session(1).await;
     let held = holder.take_one(exclusive("queue")).await;
     let (mut olds, mut tickets) = (Vec::new(), Vec::new());
@@ -31,8 +31,7 @@ async fn holds_and_places_are_resumed_after_their_coordinator_was_killed() {
     // Behind those of the killed one, whose places are kept for 10 s.
     let mut last = site.session(1).await;
     let behind = last.wait_for(exclusive("queue")).await;
-    site.coordinators[0].kill();
-    site.coordinators.remove(0);
+    site.kill(0);
     // By Redis's clock, the killed one's last refresh is so long ago that its waiters are skipped. They keep their places
     // for 10 s, which leaves 8 s for the resumes.
     let killed = site.time().await;

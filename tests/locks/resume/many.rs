@@ -4,18 +4,17 @@ use std::time::Duration;
 
 use leasehold_proto::v1::{SessionOpen, session_request::Request, session_response::Response};
 use leasehold_tests::{
-    RawSession,
+    RawSession, Site,
     raw::{PROMPT, exclusive, resume_hold, wire},
+    site::TTL,
 };
-
-use crate::resume::site::{Site, TTL};
 
 const LOCKS: usize = 2500;
 const OF_ONE: usize = 900;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn thousands_of_locks_are_resumed_in_several_messages() {
-    let site = Site::new(2);
+    let site = Site::redis(2).await;
     let mut old = site.session(0).await;
     let mut ids = Vec::new();
     for number in 0..LOCKS {

@@ -17,4 +17,3 @@ mod holds;
 mod killed;
 mod many;
 mod places;
-mod site;

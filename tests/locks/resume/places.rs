@@ -2,20 +2,20 @@
 
 use std::time::Duration;
 
+use crate::LATE;
 use leasehold_proto::v1::{AcquireOutcome, LostReason, ResumedWait, session_resume::What};
 use leasehold_tests::{
-    RawSession,
+    RawSession, Site,
     raw::{PROMPT, by, exclusive, resume_hold, resume_wait, several, wire},
+    site::TTL,
 };
-
-use crate::resume::site::{LATE, Site, TTL};
 
 /// The request id of resumed waits.
 const WAIT: u64 = 1_000_000;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiter_keeps_its_place_at_the_same_and_at_another_coordinator() {
-    let site = Site::new(3);
+    let site = Site::redis(3).await;
     for to in [0, 1, 2] {
         let name = format!("to-{to}");
         let mut holder = site.session(2).await;
@@ -58,7 +58,7 @@ async fn a_waiter_keeps_its_place_at_the_same_and_at_another_coordinator() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_old_stream_hears_nothing_of_a_place_that_was_resumed() {
-    let site = Site::new(2);
+    let site = Site::redis(2).await;
     for to in [0, 1] {
         let name = format!("to-{to}");
         let mut holder = site.session(1).await;
@@ -95,7 +95,7 @@ async fn the_old_stream_hears_nothing_of_a_place_that_was_resumed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_ticket_that_was_granted_meanwhile_is_a_hold() {
-    let site = Site::new(2);
+    let site = Site::redis(2).await;
     for to in [0, 1] {
         let name = format!("to-{to}");
         let mut holder = site.session(1).await;
@@ -121,7 +121,7 @@ async fn a_ticket_that_was_granted_meanwhile_is_a_hold() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_resumed_wait_ends_as_any_other() {
-    let site = Site::new(2);
+    let site = Site::redis(2).await;
     let mut holder = site.session(0).await;
     let held = holder.take_one(exclusive("contended")).await;
     let mut old = site.session(0).await;
@@ -159,7 +159,7 @@ async fn a_resumed_wait_ends_as_any_other() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_deadlock_of_resumed_actors_is_found() {
-    let site = Site::new(2);
+    let site = Site::redis(2).await;
     let (mut one, mut two) = (site.session(0).await, site.session(0).await);
     let a = one.take_one(by(1, exclusive("a"))).await;
     let b = two.take_one(by(2, exclusive("b"))).await;
@@ -185,7 +185,7 @@ async fn a_deadlock_of_resumed_actors_is_found() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_ticket_of_one_of_several_names_ends_the_acquire_of_all() {
-    let site = Site::new(2);
+    let site = Site::redis(2).await;
     let mut holder = site.session(1).await;
     let held = holder.take_one(exclusive("b")).await;
     let mut old = site.session(0).await;
@@ -208,7 +208,7 @@ async fn the_ticket_of_one_of_several_names_ends_the_acquire_of_all() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiter_can_not_resume_its_place_as_a_hold() {
-    let site = Site::new(1);
+    let site = Site::redis(1).await;
     let mut holder = site.session(0).await;
     let held = holder.take_one(exclusive("contended")).await;
     let mut old = site.session(0).await;

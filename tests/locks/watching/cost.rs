@@ -1,9 +1,9 @@
 //! Cost of watching while there are no watchers: none.
 
-use leasehold_tests::{raw::exclusive, report, wait};
+use leasehold_tests::{Site, raw::exclusive, report, wait};
 use redis::aio::MultiplexedConnection;
 
-use crate::watching::{site::Site, watch::Watch};
+use crate::watching::watch::Watch;
 use std::time::Duration;
 
 /// Returns the number of calls of a command that Redis has carried out.
@@ -33,7 +33,7 @@ async fn connections(redis: &mut MultiplexedConnection) -> usize {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_published_and_nothing_subscribed_while_nobody_watches() {
-    let site = Site::redis().await;
+    let site = Site::redis(2).await;
     let mut redis = site.plain().await;
     let mut session = site.session(0).await;
     let before = (channels(&mut redis).await, connections(&mut redis).await);
@@ -47,7 +47,7 @@ async fn nothing_is_published_and_nothing_subscribed_while_nobody_watches() {
     };
     assert_eq!(cycles(&mut redis).await, 0);
 
-    let watch = site.watch(1, "").await;
+    let watch = Watch::at(&site, 1, "").await;
     assert!(channels(&mut redis).await > before.0);
     let told = cycles(&mut redis).await;
     assert_eq!(told, 200, "one for each grant and each release");
@@ -83,7 +83,7 @@ async fn nothing_is_published_and_nothing_subscribed_while_nobody_watches() {
 /// Watchers that come and go leave nothing behind, in the coordinator as well.
 #[tokio::test(flavor = "multi_thread")]
 async fn watchers_that_come_and_go_leave_nothing() {
-    let site = Site::redis().await;
+    let site = Site::redis(2).await;
     let mut redis = site.plain().await;
     let metrics = site.at(0).metrics().await;
     let tasks = metrics.sum("leasehold_tasks");

@@ -6,18 +6,19 @@ use leasehold_proto::v1::{
     AcquireRequest, LockEventKind, LockMode, LostReason, force_release_request::Only,
     lock_service_client::LockServiceClient,
 };
-use leasehold_tests::raw::{self, closing_for, exclusive, held_for_at_most, semaphore};
-
-use crate::watching::{
-    site::{Site, everywhere},
-    watch::is_since,
+use leasehold_tests::{
+    Site,
+    raw::{self, closing_for, exclusive, held_for_at_most, semaphore},
+    site::everywhere,
 };
+
+use crate::watching::watch::{Watch, is_since};
 use LockEventKind::{Expired, Forced, Granted, Queued, Released, Withdrawn};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn expiries_are_reported_within_a_second() {
     everywhere(async |site: &Site| {
-        let mut watch = site.watch(1, "").await;
+        let mut watch = Watch::at(site, 1, "").await;
         let mut locks = LockServiceClient::new(site.at(0).channel().await);
         let request = AcquireRequest {
             name: "unary".into(),
@@ -69,7 +70,7 @@ async fn expiries_are_reported_within_a_second() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_end_of_one_hold_or_wait_by_force_is_told_with_whose_it_was() {
     everywhere(async |site: &Site| {
-        let mut watch = site.watch(1, "").await;
+        let mut watch = Watch::at(site, 1, "").await;
         let (mut first, mut second) = (site.session(0).await, site.session(1).await);
         let one = first.take_one(semaphore("one", 1, 3)).await;
         let other = second.take_one(semaphore("one", 2, 3)).await;
@@ -95,8 +96,7 @@ async fn the_end_of_one_hold_or_wait_by_force_is_told_with_whose_it_was() {
         assert_eq!(event.holder.unwrap().permits, 1);
         assert_eq!((event.waiter, event.holder_count), (None, 1));
         // The watchers' account of the permits is still right.
-        let (_, snapshot) =
-            crate::watching::watch::Watch::begin(site.at(1).channel().await, "").await;
+        let (_, snapshot) = Watch::begin(site.at(1).channel().await, "").await;
         let [lock] = <[_; 1]>::try_from(snapshot).unwrap();
         assert_eq!((lock.permits_taken, lock.holder_count), (2, 1));
         assert!(second.release(&other).await);
@@ -111,7 +111,7 @@ async fn the_end_of_one_hold_or_wait_by_force_is_told_with_whose_it_was() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_end_that_closes_a_lock_is_told_with_for_how_long() {
     everywhere(async |site: &Site| {
-        let mut watch = site.watch(0, "").await;
+        let mut watch = Watch::at(site, 0, "").await;
         let mut session = site.session(1).await;
         let delay = Duration::from_secs(2);
         let held = session
@@ -122,8 +122,7 @@ async fn an_end_that_closes_a_lock_is_told_with_for_how_long() {
         let event = watch.told(Released).await;
         assert_eq!(event.fencing_token, held.fencing_token);
         assert_eq!(raw::parse(event.closed_for), delay);
-        let (_, snapshot) =
-            crate::watching::watch::Watch::begin(site.at(1).channel().await, "").await;
+        let (_, snapshot) = Watch::begin(site.at(1).channel().await, "").await;
         let [lock] = snapshot.try_into().unwrap();
         assert!(
             lock.holders.is_empty() && lock.closed_for.is_some(),
@@ -136,7 +135,7 @@ async fn an_end_that_closes_a_lock_is_told_with_for_how_long() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hold_that_reaches_its_bound_is_shown_with_it_and_told_as_released() {
     everywhere(async |site: &Site| {
-        let mut watch = site.watch(1, "").await;
+        let mut watch = Watch::at(site, 1, "").await;
         let mut session = site.session(0).await;
         let (max_hold, delay) = (Duration::from_secs(1), Duration::from_secs(2));
         let bounded = held_for_at_most(max_hold, exclusive("bounded"));
@@ -156,7 +155,10 @@ async fn a_hold_that_reaches_its_bound_is_shown_with_it_and_told_as_released() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_end_of_a_session_takes_each_of_its_holds_and_withdraws_its_waits() {
     everywhere(async |site: &Site| {
-        let (mut held, mut waited) = (site.watch(0, "held").await, site.watch(1, "waited").await);
+        let (mut held, mut waited) = (
+            Watch::at(site, 0, "held").await,
+            Watch::at(site, 1, "waited").await,
+        );
         let (mut ended, mut other) = (site.session(0).await, site.session(1).await);
         let lock = ended.take_one(exclusive("held")).await;
         let of_lock = held.told(Granted).await.holder.unwrap();

@@ -4,14 +4,12 @@ use std::time::{Duration, SystemTime};
 
 use leasehold_proto::v1::{LockEventKind, LockMode, LostReason};
 use leasehold_tests::{
-    RawSession,
+    RawSession, Site,
     raw::{self, each, exclusive, for_at_most, semaphore, shared, with_value},
+    site::everywhere,
 };
 
-use crate::watching::{
-    site::{Site, everywhere},
-    watch::is_since,
-};
+use crate::watching::watch::{Watch, is_since};
 use LockEventKind::{
     Downgraded, Expired, Forced, Granted, LimitChanged, Lost, PermitsReduced, Queued,
     ReleaseRequested, Released, ValueChanged, Withdrawn,
@@ -21,8 +19,8 @@ use LockEventKind::{
 async fn a_lock_is_granted_waited_for_handed_on_changed_and_taken_away() {
     everywhere(async |site: &Site| {
         // Watched at one coordinator, used at both.
-        let mut watch = site.watch(1, "w/").await;
-        let mut elsewhere = site.watch(0, "x/").await;
+        let mut watch = Watch::at(site, 1, "w/").await;
+        let mut elsewhere = Watch::at(site, 0, "x/").await;
         let mut first = site.session(0).await;
         let mut second = site.session(1).await;
         let mut third = site.session(0).await;
@@ -161,7 +159,7 @@ async fn a_lock_is_granted_waited_for_handed_on_changed_and_taken_away() {
 #[tokio::test(flavor = "multi_thread")]
 async fn several_names_are_told_one_by_one_in_a_mode_each() {
     everywhere(async |site: &Site| {
-        let mut watch = site.watch(1, "").await;
+        let mut watch = Watch::at(site, 1, "").await;
         let (mut one, mut other) = (site.session(0).await, site.session(1).await);
         let asked = [semaphore("c", 2, 3), exclusive("b"), shared("a")];
         let held = one.take(each(asked)).await;
@@ -194,9 +192,9 @@ async fn several_names_are_told_one_by_one_in_a_mode_each() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn changes_by_strangers_in_redis_are_reported_when_found() {
-    let site = Site::redis().await;
+    let site = Site::redis(2).await;
     let mut redis = site.plain().await;
-    let mut watch = site.watch(1, "").await;
+    let mut watch = Watch::at(&site, 1, "").await;
     let ttl = Duration::from_secs(2);
     let mut session = RawSession::open(&site.at(0).endpoint(), ttl).await;
     session.keep_alive(ttl / 5);
@@ -241,7 +239,7 @@ async fn changes_by_strangers_in_redis_are_reported_when_found() {
 #[tokio::test(flavor = "multi_thread")]
 async fn permits_and_readers_are_told_each() {
     everywhere(async |site: &Site| {
-        let mut watch = site.watch(1, "").await;
+        let mut watch = Watch::at(site, 1, "").await;
         let mut session = site.session(0).await;
         let mut held = Vec::new();
         for count in 1..=3 {

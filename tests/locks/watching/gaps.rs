@@ -4,26 +4,24 @@ use std::time::Duration;
 
 use leasehold_proto::v1::{LockEventKind, WatchLocksRequest, watch_locks_response::Response};
 use leasehold_tests::{
-    Coordinator, RawSession, RedisServer,
+    Coordinator, RawSession, RedisServer, Site,
     raw::{self, RawObserver, exclusive},
+    site::{TTL, everywhere},
     wait,
 };
 use tonic::Code;
 
-use crate::watching::{
-    site::{AMONG_OTHERS, Site, TTL, everywhere},
-    watch::{Known, Watch},
-};
+use crate::watching::watch::{Known, Watch};
 
 const LIMIT: Duration = Duration::from_secs(20);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lost_subscription_is_a_gap_and_a_new_snapshot() {
-    let site = Site::redis().await;
+    let site = Site::redis(2).await;
     let mut redis = site.plain().await;
     let mut session = site.session(0).await;
     let before = session.take_one(exclusive("before")).await;
-    let mut watch = site.watch(1, "").await;
+    let mut watch = Watch::at(&site, 1, "").await;
     for round in 0..3 {
         let mut kill = redis::cmd("CLIENT");
         kill.arg("KILL").arg("TYPE").arg("pubsub");
@@ -64,7 +62,7 @@ async fn a_lost_subscription_is_a_gap_and_a_new_snapshot() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_observer_is_told_that_a_lost_subscription_may_have_hidden_leaders() {
-    let site = Site::redis().await;
+    let site = Site::redis(2).await;
     let mut redis = site.plain().await;
     let mut session = site.session(0).await;
     // Whoever holds the lock leads.
@@ -90,7 +88,7 @@ async fn an_observer_is_told_that_a_lost_subscription_may_have_hidden_leaders() 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_that_does_not_read_is_told_of_a_gap_and_costs_others_nothing() {
     everywhere(async |site: &Site| {
-        let mut watch = site.watch(0, "").await;
+        let mut watch = Watch::at(site, 0, "").await;
         // It has a connection of its own, and reads nothing.
         let mut idle = Watch::stream(site.at(0).channel().await, "").await;
         let mut session = site.session(0).await;
@@ -134,9 +132,9 @@ async fn one_that_does_not_read_is_told_of_a_gap_and_costs_others_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn watchers_of_a_coordinator_that_goes_away_are_told_to_go_elsewhere() {
-    let site = Site::redis().await;
-    let mut watch = site.watch(0, "").await;
-    let mut staying = site.watch(1, "").await;
+    let site = Site::redis(2).await;
+    let mut watch = Watch::at(&site, 0, "").await;
+    let mut staying = Watch::at(&site, 1, "").await;
     site.at(0).terminate();
     let status = watch.end().await;
     assert_eq!(status.code(), Code::Unavailable, "{status:?}");
@@ -147,22 +145,22 @@ async fn watchers_of_a_coordinator_that_goes_away_are_told_to_go_elsewhere() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn while_redis_is_away_watching_is_refused_and_those_who_watch_wait() {
-    let mut site = Site::redis().await;
-    let mut watch = site.watch(0, "").await;
-    site.stop_redis();
+    let mut site = Site::redis(2).await;
+    let mut watch = Watch::at(&site, 0, "").await;
+    site.server_mut().kill();
     wait::until(
         "watching to be refused",
         Duration::from_secs(10),
         || async {
             let request = leasehold_proto::v1::WatchLocksRequest::default();
-            match site.admin(0).await.watch_locks(request).await {
+            match site.admin(0).watch_locks(request).await {
                 Err(status) if status.code() == Code::Unavailable => Ok(()),
                 other => Err(format!("{other:?}")),
             }
         },
     )
     .await;
-    site.restart_redis();
+    site.server_mut().restart();
     let mut known = Known::default();
     while known.gaps == 0 || !known.is_ready {
         let response = watch.within(Duration::from_secs(10)).await;
@@ -179,7 +177,7 @@ async fn until_watching(site: &Site, at: usize, answer: Code) {
     let limit = Duration::from_secs(10);
     wait::until("watching to be answered otherwise", limit, || async {
         let request = WatchLocksRequest::default();
-        let code = match site.admin(at).await.watch_locks(request).await {
+        let code = match site.admin(at).watch_locks(request).await {
             Ok(_) => Code::Ok,
             Err(status) => status.code(),
         };
@@ -190,7 +188,6 @@ async fn until_watching(site: &Site, at: usize, answer: Code) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_coordinator_that_may_not_ask_who_listens_says_so_and_watches_once_it_may() {
-    let _among_others = AMONG_OTHERS.read().await;
     let redis = RedisServer::start();
     let mut admin = redis.async_connection().await;
     let mut rights = async |rights: &str| {

@@ -11,7 +11,6 @@ mod cost;
 mod ends;
 mod events;
 mod gaps;
-mod site;
 mod snapshots;
 mod soak;
 mod watch;

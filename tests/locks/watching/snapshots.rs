@@ -10,20 +10,19 @@ use leasehold_proto::v1::{
     ListLocksRequest, LockEventKind, WatchLocksRequest, watch_locks_response::Response,
 };
 use leasehold_tests::{
-    RawSession,
+    RawSession, Site,
     raw::{self, exclusive, shared},
-    report, wait,
+    report,
+    site::everywhere,
+    wait,
 };
 use tonic::Code;
 
-use crate::watching::{
-    site::{Site, everywhere},
-    watch::{Known, Watch},
-};
+use crate::watching::watch::{Known, Watch};
 
 /// Returns the held locks as a listing shows them.
 async fn listed(site: &Site, prefix: &str) -> BTreeMap<String, Vec<i64>> {
-    let mut admin = site.admin(0).await;
+    let mut admin = site.admin(0);
     let (mut held, mut page_token) = (BTreeMap::new(), String::new());
     loop {
         let prefix = prefix.to_owned();
@@ -209,11 +208,11 @@ mod soak {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn invalid_requests_are_refused() {
-    let site = Site::redis().await;
+    let site = Site::redis(2).await;
     let request = WatchLocksRequest {
         prefix: "x".repeat(513),
     };
-    let refused = site.admin(0).await.watch_locks(request).await.unwrap_err();
+    let refused = site.admin(0).watch_locks(request).await.unwrap_err();
     assert_eq!(refused.code(), Code::InvalidArgument);
     assert!(refused.message().contains("512"), "{refused:?}");
 }

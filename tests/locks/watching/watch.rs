@@ -9,7 +9,7 @@ use leasehold_proto::v1::{
     LockEvent, LockEventKind, LockView, WatchLocksRequest, WatchLocksResponse,
     admin_service_client::AdminServiceClient, watch_locks_response::Response,
 };
-use leasehold_tests::raw::PROMPT;
+use leasehold_tests::{Site, raw::PROMPT};
 use tokio::time::timeout;
 use tonic::{Status, Streaming, transport::Channel};
 
@@ -27,6 +27,12 @@ impl Watch {
         let mut watch = Self::stream(channel, prefix).await;
         let snapshot = watch.snapshot().await;
         (watch, snapshot)
+    }
+
+    /// Begins to watch at a coordinator, and reads the snapshot.
+    pub(crate) async fn at(site: &Site, at: usize, prefix: &str) -> Self {
+        let (watch, _) = Self::begin(site.at(at).channel().await, prefix).await;
+        watch
     }
 
     /// Begins to watch, and reads nothing yet.

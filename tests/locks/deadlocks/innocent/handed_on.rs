@@ -8,14 +8,11 @@ use std::{
 
 use futures_util::future::join_all;
 use leasehold_proto::v1::{GrantedLock, session_response::Response};
-use leasehold_tests::raw::PROMPT;
+use leasehold_tests::{Site, raw::PROMPT};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use tokio::{sync::Barrier, time::Instant};
 
-use crate::deadlocks::{
-    client::{Client, exclusive},
-    site::Site,
-};
+use crate::deadlocks::client::{Client, exclusive};
 
 use super::{LENGTH, LIMIT};
 
@@ -58,7 +55,7 @@ async fn ring(site: &Site, ring: usize, actors: usize, hand_offs: &AtomicU64) {
     let barrier = Barrier::new(actors);
     let barrier = &barrier;
     let members = (0..actors).map(|place| async move {
-        let mut client = site.client(place).await;
+        let mut client = Client::at(site, place).await;
         // Holds something all the time: else nobody would suspect it while it hands on.
         client
             .take(exclusive(1, &format!("own/{ring}/{place}")))

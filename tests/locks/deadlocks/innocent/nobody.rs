@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use leasehold_proto::v1::{AcquireOutcome, session_response::Response};
-use leasehold_tests::raw::for_at_most;
+use leasehold_tests::{Site, raw::for_at_most};
 use tokio::time::Instant;
 
-use crate::deadlocks::{client::exclusive, site::Site};
+use crate::deadlocks::client::{Client, exclusive};
 
 use super::{LENGTH, LIMIT};
 
@@ -21,7 +21,7 @@ pub(super) async fn in_circles(site: &Site) {
 
 async fn circle(site: &Site, actors: [u64; 2]) {
     let names = ["x", "y"].map(|name| format!("nobody/{}/{name}", actors[1]));
-    let (one, other) = tokio::join!(site.client(0), site.client(1));
+    let (one, other) = tokio::join!(Client::at(site, 0), Client::at(site, 1));
     let mut clients = [one, other];
     let until = Instant::now() + LENGTH;
     while Instant::now() < until {

@@ -1,18 +1,16 @@
 //! Waits of all actors for each other, and in the end for one that is free to go on.
 
+use leasehold_tests::Site;
 use tokio::time::Instant;
 
-use crate::deadlocks::{
-    client::{exclusive, permits},
-    site::Site,
-};
+use crate::deadlocks::client::{Client, exclusive, permits};
 
 use super::{LENGTH, WHILE, granted};
 
 /// Makes one of two actors of a session wait for the other; taken together, the session waits for itself, and for another
 /// session that waits for it.
 pub(super) async fn another_actor_of_the_session(site: &Site) {
-    let (mut ours, mut other) = (site.client(0).await, site.client(1).await);
+    let (mut ours, mut other) = (Client::at(site, 0).await, Client::at(site, 1).await);
     let until = Instant::now() + LENGTH;
     while Instant::now() < until {
         let a = ours.take(exclusive(1, "actors/a")).await;
@@ -37,8 +35,11 @@ pub(super) async fn another_actor_of_the_session(site: &Site) {
 
 /// Makes one holder of a permit wait for an actor that waits for a permit; the other holder is free to release.
 pub(super) async fn another_holder_of_a_permit(site: &Site) {
-    let (mut blocked, mut free, mut waiter) =
-        tokio::join!(site.client(0), site.client(1), site.client(0));
+    let (mut blocked, mut free, mut waiter) = tokio::join!(
+        Client::at(site, 0),
+        Client::at(site, 1),
+        Client::at(site, 0)
+    );
     let until = Instant::now() + LENGTH;
     while Instant::now() < until {
         let one = blocked.take(permits(1, "permits/s", 1, 2)).await;
@@ -65,7 +66,7 @@ pub(super) async fn long_work(site: &Site) {
     let mut clients = Vec::with_capacity(ACTORS);
     let mut held = Vec::with_capacity(ACTORS);
     for number in 0..ACTORS {
-        let mut client = site.client(number).await;
+        let mut client = Client::at(site, number).await;
         held.push(client.take(exclusive(1, &name(number))).await);
         clients.push(client);
     }

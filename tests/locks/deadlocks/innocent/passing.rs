@@ -7,14 +7,11 @@ use std::{
 
 use futures_util::future::join_all;
 use leasehold_proto::v1::{AcquireOutcome, session_response::Response};
-use leasehold_tests::raw::for_at_most;
+use leasehold_tests::{Site, raw::for_at_most};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use tokio::{sync::Semaphore, time::Instant};
 
-use crate::deadlocks::{
-    client::{Client, exclusive},
-    site::Site,
-};
+use crate::deadlocks::client::{Client, exclusive};
 
 use super::{LENGTH, LIMIT};
 
@@ -39,7 +36,7 @@ async fn circle(site: &Site, number: usize, given_up: &AtomicU64) {
     let name = |place: usize| format!("passing/{number}/{}", place % ACTORS);
     let mut members = Vec::with_capacity(ACTORS);
     for place in 0..ACTORS {
-        let mut client = site.client(place).await;
+        let mut client = Client::at(site, place).await;
         let lock = client.take(exclusive(1, &name(place))).await;
         members.push((client, lock));
     }

@@ -3,14 +3,13 @@
 use std::time::Duration;
 
 use leasehold_tests::{
-    Latencies, alone::alone, audit::TtlAudit, raw::PROMPT, stalls::Stalls, wait,
+    Latencies, Site, alone::alone, audit::TtlAudit, raw::PROMPT, stalls::Stalls, wait,
 };
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
 use crate::deadlocks::{
     client::exclusive,
     scene::{Scene, ended_within},
-    site::Site,
 };
 
 /// At each site.
@@ -56,18 +55,18 @@ async fn opposite_orders(site: &Site, number: u32) -> Duration {
 }
 
 /// Makes all of them on one site. The coordinators publish waits only while deadlocks last.
-async fn many(what: &str, site: &Site) -> Latencies {
-    let deadlocks = (0..DEADLOCKS).map(|number| opposite_orders(site, number));
+async fn many(what: &str, site: Site) -> Latencies {
+    let deadlocks = (0..DEADLOCKS).map(|number| opposite_orders(&site, number));
     let all = futures_util::future::join_all(deadlocks);
     let told = async {
-        if site.redis.is_none() {
+        if !site.is_on_redis() {
             return;
         }
         let told = wait::until(
             "the coordinators to tell who is blocked",
             PROMPT,
             || async {
-                let told = site.told().await;
+                let told = site.keys("lh:blocked-waits:").await;
                 if told.is_empty() { Err(told) } else { Ok(told) }
             },
         );
@@ -76,14 +75,17 @@ async fn many(what: &str, site: &Site) -> Latencies {
         }
     };
     let (times, ()) = tokio::join!(all, told);
-    if site.redis.is_some() {
+    if site.is_on_redis() {
         wait::until("nobody to be told of", FORGOTTEN, || async {
-            let told = site.told().await;
+            let told = site.keys("lh:blocked-waits:").await;
             if told.is_empty() { Ok(()) } else { Err(told) }
         })
         .await;
     }
-    assert_eq!(site.deadlocks().await, f64::from(DEADLOCKS));
+    assert_eq!(
+        site.sum("leasehold_deadlocks_total").await,
+        f64::from(DEADLOCKS)
+    );
     site.nothing_is_left().await;
     let mut latencies = Latencies::new(format!("deadlocks ended, {what}"));
     for time in times {
@@ -96,12 +98,12 @@ async fn many(what: &str, site: &Site) -> Latencies {
 async fn locks_taken_in_opposite_orders_end_within_two_seconds_and_say_why() {
     let _alone = alone().await;
     let (two, one, memory) = tokio::join!(Site::redis(2), Site::redis(1), Site::memory());
-    let looking = TtlAudit::start(two.redis.as_ref().unwrap(), Duration::from_millis(20)).await;
+    let looking = TtlAudit::start(two.server(), Duration::from_millis(20)).await;
     let stalls = Stalls::watch();
     let (over_two, at_one, in_memory) = tokio::join!(
-        many("over two coordinators", &two),
-        many("at one coordinator", &one),
-        many("in memory", &memory),
+        many("over two coordinators", two),
+        many("at one coordinator", one),
+        many("in memory", memory),
     );
     let limit = ended_within(&stalls);
     for latencies in [over_two, at_one, in_memory] {

@@ -3,13 +3,10 @@
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use leasehold_tests::{RawCandidate, RawObserver, raw, report};
+use leasehold_tests::{RawCandidate, RawObserver, Site, raw, report, site::TTL};
 use tonic::transport::Channel;
 
-use crate::elections::{
-    history::History,
-    site::{Site, TTL},
-};
+use crate::elections::history::History;
 
 const ELECTIONS: usize = 100;
 const CANDIDATES: usize = 3;
@@ -20,11 +17,11 @@ const LIMIT: Duration = Duration::from_secs(30);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hundred_elections_at_once_are_all_led_by_one_after_the_other() {
-    let site = Site::alone(2).await;
+    let site = Site::redis(2).await;
     let mut connections = Vec::new();
     for _ in 0..ELECTIONS / SHARED {
         let (one, other) = (site.endpoint(0), site.endpoint(1));
-        connections.push([raw::connect(one).await, raw::connect(other).await]);
+        connections.push([raw::connect(&one).await, raw::connect(&other).await]);
     }
     let began = Instant::now();
     join_all((0..ELECTIONS).map(|number| election(number, &connections[number / SHARED]))).await;

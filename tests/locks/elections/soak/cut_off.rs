@@ -9,10 +9,11 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
+use crate::LATE;
 use futures_util::future::join_all;
 use leasehold_client::{Client, LeadershipWatch, LostReason};
 use leasehold_tests::{
-    FaultProxy,
+    FaultProxy, Site,
     proxy::{Direction, Flow},
     report,
     stalls::Stalls,
@@ -21,8 +22,6 @@ use tokio::{
     sync::{mpsc, oneshot},
     task::spawn_blocking,
 };
-
-use crate::elections::site::{LATE, Site};
 
 const TTL: Duration = Duration::from_secs(2);
 const RUNS: usize = 50;
@@ -61,7 +60,7 @@ fn last_yes(watch: &LeadershipWatch) -> SystemTime {
 
 async fn run(site: &Site, number: usize) -> Run {
     let election = format!("cut off/{number}");
-    let proxy = FaultProxy::before(site.endpoint(number)).await;
+    let proxy = FaultProxy::before(&site.endpoint(number)).await;
     let builder = Client::builder().ttl(TTL);
     let client = builder.connect(proxy.endpoint()).await.unwrap();
     let leadership = client.election(&*election).campaign("old").await.unwrap();
@@ -100,7 +99,7 @@ async fn run(site: &Site, number: usize) -> Run {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leader_that_is_cut_off_steps_down_before_the_next_leads_in_every_run() {
-    let site = Site::alone(2).await;
+    let site = Site::redis(2).await;
     let stalls = Stalls::watch();
     let (mut believed, mut woken, mut late) = (Vec::new(), Vec::new(), 0);
     for first in (0..RUNS).step_by(AT_ONCE) {
@@ -149,8 +148,8 @@ async fn a_leaders_work_stops_at_the_deadline_not_at_its_next_tick() {
     const ELECTION: &str = "cut off/work";
     /// The work looks whether it still leads, but not often.
     const TICK: Duration = Duration::from_secs(600);
-    let site = Site::start(2).await;
-    let proxy = FaultProxy::before(site.endpoint(0)).await;
+    let site = Site::redis(2).await;
+    let proxy = FaultProxy::before(&site.endpoint(0)).await;
     let builder = Client::builder().ttl(TTL);
     let client = builder.connect(proxy.endpoint()).await.unwrap();
     let election = client.election(ELECTION);

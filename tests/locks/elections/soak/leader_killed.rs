@@ -5,13 +5,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use leasehold_tests::{Latencies, RawObserver, Worker, report};
+use leasehold_tests::{Latencies, RawObserver, Site, Worker, report};
 use rustix::process::Signal;
 
-use crate::elections::{
-    history::{History, Watcher},
-    site::{LATE, Site},
-};
+use crate::LATE;
+use crate::elections::history::{History, Watcher};
 
 const ELECTION: &str = "killed";
 const TTL: Duration = Duration::from_secs(30);
@@ -36,7 +34,7 @@ impl Process {
     /// Starts the candidates. Two in a row are at the same coordinator, so that leadership goes both to the same and to another
     /// one.
     fn start(site: &Site, number: usize) -> Self {
-        let worker = Worker::start(site.endpoint(number / 2), TTL);
+        let worker = Worker::start(&site.endpoint(number / 2), TTL);
         Self { worker, number }
     }
 
@@ -66,7 +64,7 @@ async fn reserve(site: &Site, first: usize, count: usize) -> Vec<Process> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn after_sigkill_of_the_leader_the_next_leads_at_once() {
-    let site = Site::alone(COORDINATORS).await;
+    let site = Site::redis(COORDINATORS).await;
     let mut observers: Vec<RawObserver> = Vec::new();
     let mut watchers: Vec<Watcher> = Vec::new();
     for at in 0..OBSERVERS {

@@ -10,6 +10,7 @@ use leasehold_proto::v1::{
     watch_locks_response::Response,
 };
 use leasehold_tests::{
+    Site,
     raw::{exclusive, with_value},
     report,
     usage::resident,
@@ -18,10 +19,7 @@ use leasehold_tests::{
 use tokio::task::JoinSet;
 use tonic::transport::Channel;
 
-use crate::watching::{
-    site::{AMONG_OTHERS, Site},
-    watch::Watch,
-};
+use crate::watching::watch::Watch;
 
 /// Of each kind.
 const CROWD: usize = 1000;
@@ -104,10 +102,8 @@ async fn watch(channel: Channel, heard: Arc<Heard>) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_change_reaches_the_last_of_a_thousand_observers_and_a_thousand_watchers() {
-    let _alone = AMONG_OTHERS.write().await;
-    let mut site = Site::redis_alone();
-    let process = site.coordinators[1].child().id();
-    let site = site;
+    let site = Site::redis(2).await;
+    let process = site.at(1).id();
     let heard = [Arc::new(Heard::default()), Arc::new(Heard::default())];
     let mut crowd = JoinSet::new();
     for _ in 0..CROWD / TOGETHER {

@@ -7,11 +7,11 @@ mod sets;
 
 use std::time::Duration;
 
-use leasehold_tests::{Latencies, alone::alone, report, soak};
+use leasehold_tests::{Latencies, Site, alone::alone, report, soak};
 use rand::{Rng, SeedableRng, rngs::StdRng, seq::SliceRandom};
 use tokio::{task::JoinSet, time::Instant};
 
-use crate::deadlocks::{client::Client, site::Site};
+use crate::deadlocks::client::Client;
 
 const SESSIONS: usize = 1_000;
 /// Long, so that the crowd's heartbeats are few.

@@ -3,13 +3,12 @@
 use std::{sync::Arc, time::Duration};
 
 use leasehold_proto::v1::session_response::Response;
-use leasehold_tests::{Latencies, stalls::Stalls};
+use leasehold_tests::{Latencies, Site, stalls::Stalls};
 use tokio::{task::JoinSet, time::Instant};
 
 use crate::deadlocks::{
     client::{deadlock, exclusive},
     scene::ended_within,
-    site::Site,
 };
 
 use super::{LONGEST_WAIT, Member, Served, alone, gather, length, referee::Referee, summary};
@@ -90,7 +89,10 @@ async fn a_thousand_sessions_that_take_one_name_after_the_other_all_get_on_throu
     // Each deadlock was ended, once, and nobody was accused of what was none.
     assert!(lasted.count() > 50, "too few to say anything");
     assert_eq!(lasted.count(), referee.deadlocks());
-    assert_eq!(site.deadlocks().await, lasted.count() as f64);
+    assert_eq!(
+        site.sum("leasehold_deadlocks_total").await,
+        lasted.count() as f64
+    );
     assert!(lasted.max() < limit, "the limit is {limit:?}");
     site.nothing_is_left().await;
 }

@@ -1,5 +1,6 @@
 //! Sets of names, each all or nothing: no deadlock among them.
 
+use leasehold_tests::Site;
 use std::{
     sync::{
         Arc,
@@ -11,7 +12,7 @@ use std::{
 use rand::Rng;
 use tokio::{task::JoinSet, time::Instant};
 
-use crate::deadlocks::{client::several, site::Site};
+use crate::deadlocks::client::several;
 
 use super::{LONGEST_WAIT, Member, Served, alone, gather, length, summary};
 
@@ -75,6 +76,6 @@ async fn a_thousand_sessions_that_take_sets_of_names_all_get_on_and_nobody_is_ac
     let served = tasks.join_all().await;
     let waits = summary("sets of names", &served);
     assert!(waits.max() > LOOKED_AT, "nobody waited for long: {waits}");
-    assert_eq!(site.deadlocks().await, 0.0);
+    assert_eq!(site.sum("leasehold_deadlocks_total").await, 0.0);
     site.nothing_is_left().await;
 }
