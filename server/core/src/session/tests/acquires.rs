@@ -1,17 +1,6 @@
 //! One name: granted, queued, cancelled, timed out, refused; admission.
 
-use std::time::Duration;
-
-use super::{fixtures::*, scene::*};
-use crate::{
-    command::{End, PLACES_KEPT},
-    id::OwnerId,
-    mode::Limit,
-    session::{
-        AcquireRequest, CommandFailure, Input, Interest, NotGranted, Refused, RegistryEvent,
-        Request, Response, StreamEnd, Wait, WaitEnd,
-    },
-};
+use super::*;
 
 fn wait(wait: Wait) -> AcquireRequest {
     AcquireRequest {

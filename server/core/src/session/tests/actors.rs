@@ -1,12 +1,6 @@
 //! Acquires of an actor that already has something: reentrancy, upgrades and deadlocks.
 
-use super::{acquires::refused, fixtures::*, scene::*};
-use crate::{
-    command::Op,
-    id::Actor,
-    mode::Mode,
-    session::{AcquireRequest, Refused, RegistryEvent, Request, Response, WaitEnd},
-};
+use super::*;
 
 fn of(actor: u64, reentrant: bool) -> AcquireRequest {
     AcquireRequest {

@@ -1,14 +1,6 @@
 //! Requests of operators to release holds.
 
-use std::{sync::Arc, time::Duration};
-
-use super::{fixtures::*, scene::*};
-use crate::{
-    command::ReleaseRequest,
-    id::{OwnerId, ReleaseRequestId},
-    name::ReleaseReason,
-    session::{Input, Interest, Phase, RequestId, Response, StreamEnd},
-};
+use super::*;
 
 const SECOND: Duration = Duration::from_secs(1);
 

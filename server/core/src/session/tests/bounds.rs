@@ -1,25 +1,6 @@
 //! Bounds on how long a lock is held, however healthy its client.
 
-use std::time::Duration;
-
-use super::{
-    fixtures::*,
-    renewals::{acks, beat, full},
-    resumes::{hold, opened, resuming},
-    scene::*,
-    several::several,
-};
-use crate::{
-    command::{End, Op},
-    id::{Actor, FencingToken},
-    lease::drift_margin,
-    mode::Mode,
-    name::{LockName, Value},
-    session::{
-        AcquireRequest, LostWhy, MaxHold, Note, Phase, Request, RequestId, Response, ResumedWhat,
-        StreamEnd,
-    },
-};
+use super::*;
 
 const LIMIT: Duration = Duration::from_secs(20);
 const SECOND: Duration = Duration::from_secs(1);

@@ -1,23 +1,6 @@
 //! Changes of holds that the client asks for: values, downgrades, releases, counts.
 
-use super::{
-    acquires::{not_granted, refused},
-    fixtures::*,
-    renewals::{beat, full},
-    resumes::resuming_a,
-    scene::*,
-    several::several,
-};
-use crate::{
-    command::{End, Loss, Op},
-    id::{Actor, OwnerId},
-    mode::{Mode, Permits},
-    name::{ClientName, KEPT_CLIENT_NAME, Value},
-    session::{
-        AcquireRequest, Config, Effect, Interest, LostLock, LostWhy, MAX_IN_FLIGHT, NotGranted,
-        Note, Refused, Request, Response, Wait,
-    },
-};
+use super::*;
 
 pub(super) fn set_value(text: &str, owner: OwnerId) -> Request {
     let (name, value) = (name(text), Value::default());

@@ -1,22 +1,6 @@
 //! Answers and events that cross what the session did meanwhile, answers of another operation, and timers that fire early.
 
-use std::time::Duration;
-
-use super::{
-    acquires::{not_granted, refused},
-    fixtures::*,
-    renewals::{full, renewing_two},
-    scene::*,
-};
-use crate::{
-    command::{End, Loss, Reply},
-    id::FencingToken,
-    name::Value,
-    session::{
-        AcquireRequest, Closer, CommandFailure, LostWhy, NotGranted, Phase, Refused, RegistryEvent,
-        Request, Response, StreamEnd, Wait, acquire::unexpected,
-    },
-};
+use super::*;
 
 const SECOND: Duration = Duration::from_secs(1);
 

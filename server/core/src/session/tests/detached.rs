@@ -1,13 +1,7 @@
 //! Sessions whose stream has ended: their holds are released at once, or kept for a grace, or until their client can't believe in
 //! them any more.
 
-use std::time::Duration;
-
-use super::{fixtures::*, scene::*};
-use crate::{
-    command::{End, Loss, Op, Reply},
-    session::{AcquireRequest, Interest, Note, Phase, RegistryEvent, Request, StreamEnd, Wait},
-};
+use super::*;
 
 #[test]
 fn a_peer_that_is_gone_has_everything_released_at_once() {

@@ -1,12 +1,6 @@
 //! Ends of a session by a close, a coordinator that stops, or an operator, and the end of its locks and acquires.
 
-use std::time::Duration;
-
-use super::{fixtures::*, scene::*};
-use crate::{
-    command::{End, Loss},
-    session::{Closer, Input, LostWhy, Phase, Refused, Request, Response, StreamEnd},
-};
+use super::*;
 
 #[test]
 fn a_close_gives_everything_back_before_it_is_answered() {

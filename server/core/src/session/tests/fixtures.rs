@@ -1,19 +1,6 @@
 //! Fixtures that the tests share: times, a configuration, acquires, errors, owner ids, and short names of operations.
 
-use std::time::Duration;
-
-use super::super::{
-    AcquireRequest, Config, LockSpec, LockSpecs, NotGranted, Note, RegistryEvent, RequestId,
-    Response, Wait,
-};
-use crate::{
-    command::{Acquire, Op},
-    failure::StoreError,
-    id::{Actor, FencingToken, OwnerId, SessionId},
-    mode::Mode,
-    name::{ClientName, LockName, Value},
-    time::Moment,
-};
+use super::*;
 
 pub(super) const TTL: Duration = Duration::from_secs(9);
 pub(super) const GRACE: Duration = Duration::from_secs(3);

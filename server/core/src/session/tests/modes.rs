@@ -1,17 +1,6 @@
 //! Several names with a mode each.
 
-use super::{
-    acquires::{not_granted, refused},
-    fixtures::*,
-    scene::*,
-    several::several,
-};
-use crate::{
-    command::{Loss, Op, Reply},
-    id::Actor,
-    mode::{Mode, Permits},
-    session::{AcquireRequest, LockSpecs, NotGranted, Refused, Request, RequestId, Response, Wait},
-};
+use super::*;
 
 fn permits(number: u32, limit: u32) -> Mode {
     Mode::Semaphore(Permits::new(number, limit).unwrap())

@@ -3,19 +3,7 @@
 //! The store carries a command out at once and its reply takes a second. The session hears a heartbeat after it sent the command,
 //! so that a promise which counted from the reply would outlast the hold in the store.
 
-use std::time::Duration;
-
-use super::{
-    fixtures::*,
-    renewals::{acks, beat, full},
-    resumes::{opened, resuming_a},
-    scene::*,
-    several::several,
-};
-use crate::{
-    id::{Actor, FencingToken},
-    session::{AcquireRequest, Request, Response},
-};
+use super::*;
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -1,16 +1,6 @@
 //! Heartbeats, renewals, losses, revocations.
 
-use std::time::Duration;
-
-use super::{changes::set_value, fixtures::*, scene::*};
-use crate::{
-    command::{End, Loss, Reply},
-    id::OwnerId,
-    session::{
-        Input, LostLock, LostWhy, MAX_PENDING_ACKS, Refused, RegistryEvent, Request, Response,
-        StreamEnd,
-    },
-};
+use super::*;
 
 pub(super) fn beat(sequence: u64) -> Request {
     Request::Heartbeat { sequence }

@@ -1,9 +1,6 @@
 //! Rests: heartbeats of a client that has nothing.
 
-use std::time::Duration;
-
-use super::{fixtures::*, renewals::beat, scene::*};
-use crate::session::{Refused, Request, Response};
+use super::*;
 
 const REST: Duration = Duration::from_secs(30);
 

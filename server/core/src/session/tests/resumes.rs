@@ -1,18 +1,6 @@
 //! Locks and places that a session takes over from another stream before it opens.
 
-use std::{collections::BTreeSet, time::Duration};
-
-use super::{fixtures::*, scene::*};
-use crate::{
-    command::{End, Loss, Op, Reply, Resume},
-    failure::StoreError,
-    id::{Actor, FencingToken, OwnerId, SessionId},
-    session::{
-        CommandFailure, Input, Interest, LostWhy, Opened, Phase, Refused, RegistryEvent, Request,
-        Response, Resumed, ResumedLock, ResumedWhat, Resumption, Wait, WaitEnd,
-        acquire::unexpected,
-    },
-};
+use super::*;
 
 fn id(number: u8) -> OwnerId {
     OwnerId::from_bytes([number; 16])

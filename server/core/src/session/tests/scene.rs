@@ -1,29 +1,6 @@
 //! Scene of the tests: a session, a table of locks, and a clock that only the test moves.
 
-use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
-    time::Duration,
-};
-
-use super::{
-    super::{
-        AcquireRequest, CommandFailure, CommandId, Config, Context, GrantedLock, Input, Interest,
-        Note, OneOrMore, Output, PendingCleanup, Phase, Refused, RegistryEvent, Request, RequestId,
-        Response, Resumption, Session, StreamEnd, WaitEnd,
-    },
-    fixtures::*,
-};
-use crate::{
-    command::{Acquire, Caller, Command, End, Executed, Loss, Op, Reply, Stamped},
-    failure::StoreError,
-    id::{CoordinatorId, FencingToken, OwnerId, SessionId},
-    lease::Lease,
-    mode::Mode,
-    name::LockName,
-    table::LockTable,
-    time::{Moment, StoreTime},
-    view::NameView,
-};
+use super::*;
 
 /// A command that the store has not answered.
 pub(super) struct Sent {

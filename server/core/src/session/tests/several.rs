@@ -1,20 +1,6 @@
 //! Several names together: all of them or none.
 
-use std::time::Duration;
-
-use super::{
-    acquires::{not_granted, refused},
-    fixtures::*,
-    scene::*,
-};
-use crate::{
-    command::{End, Loss, Op, Reply},
-    id::Actor,
-    mode::{Limit, Mode, Permits},
-    session::{
-        AcquireRequest, LockSpecs, NotGranted, Phase, Refused, Request, Response, StreamEnd, Wait,
-    },
-};
+use super::*;
 
 pub(super) fn several(names: &[&str]) -> AcquireRequest {
     let locks = names.iter().map(|text| spec(text, Mode::Exclusive));
