@@ -53,7 +53,6 @@ pub mod tls;
 pub mod watch;
 
 /// Readers of files and tokens by themselves, for the fuzz targets in `tests/fuzz`. No part of the API.
-#[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing {
     pub use crate::{

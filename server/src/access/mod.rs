@@ -11,7 +11,6 @@
 
 mod caller;
 mod certificate;
-#[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
 mod identity;
 mod jwt;

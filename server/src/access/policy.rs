@@ -59,7 +59,6 @@ impl Policy {
     }
 
     /// Returns a policy that admits these tokens alone.
-    #[cfg(feature = "fuzzing")]
     pub(super) fn of_tokens(rules: Rules, tokens: Tokens, jwt: Jwt) -> Self {
         Self {
             asks: true,

@@ -17,7 +17,6 @@ mod cli;
 mod draft;
 mod environment;
 mod file;
-#[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
 mod manual;
 mod origin;

@@ -23,7 +23,6 @@ mod store;
 mod watched_files;
 
 /// Readers of what Redis replies and publishes, for the fuzz targets in `tests/fuzz`. No part of the API.
-#[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing {
     pub use crate::{

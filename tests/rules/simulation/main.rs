@@ -22,6 +22,7 @@ mod check;
 mod client;
 mod contention;
 mod coordinator;
+mod corpus;
 mod coverage;
 mod detector;
 mod dice;
@@ -31,12 +32,32 @@ mod program;
 mod promises;
 mod schedule;
 mod shrink;
-mod soak;
 mod store;
 mod transitions;
 mod watching;
 mod weather;
 mod world;
+
+/// Declares modules of the fuzz targets, which have the modules above in the root of their crate as well.
+macro_rules! fuzz {
+    ($($(#[$attribute:meta])* $name:ident $path:literal;)+) => {$(
+        $(#[$attribute])*
+        #[path = $path]
+        mod $name;
+    )+};
+}
+
+fuzz! {
+    #[expect(unreachable_pub, reason = "it is a public module of leasehold-fuzz")]
+    config "../../fuzz/src/config.rs";
+    hostile "../../fuzz/src/hostile/mod.rs";
+    #[expect(unreachable_pub, reason = "it is a public module of leasehold-fuzz")]
+    jwt "../../fuzz/src/jwt.rs";
+    #[expect(unreachable_pub, reason = "it is a public module of leasehold-fuzz")]
+    redis_reply "../../fuzz/src/redis_reply.rs";
+    #[expect(unreachable_pub, reason = "it is a public module of leasehold-fuzz")]
+    wire "../../fuzz/src/wire.rs";
+}
 
 use std::{
     env, panic,
@@ -46,7 +67,10 @@ use std::{
 
 use self::{coverage::Coverage, shrink::shrink, weather::Weather, world::World};
 
+/// Worlds of the ordinary run. `SEEDS` and `FIRST_SEED` in the environment say otherwise.
 const SEEDS: u64 = 250;
+/// Worlds that take nearly every transition of the machines.
+const MANY: u64 = 20_000;
 const ROLLING_SEEDS: u64 = 40;
 
 /// Tells the seed of a world that fails.
@@ -82,8 +106,7 @@ fn replay(weather: Weather, seed: u64) -> Coverage {
 
 /// Lives through the worlds of these seeds, and returns what happened in them.
 fn live_all(weather: Weather, first: u64, seeds: u64) -> Coverage {
-    if let Ok(seed) = env::var("LEASEHOLD_SEED") {
-        let seed = seed.parse().expect("LEASEHOLD_SEED is a number");
+    if let Some(seed) = number("LEASEHOLD_SEED") {
         return replay(weather, seed);
     }
     let next = AtomicU64::new(first);
@@ -115,18 +138,25 @@ fn live_all(weather: Weather, first: u64, seeds: u64) -> Coverage {
     seen
 }
 
-/// Lives through worlds with every fault, and checks that enough happened in them.
-fn live_through_storms(first: u64, seeds: u64) -> Coverage {
-    let seen = live_all(Weather::Stormy, first, seeds);
-    if env::var("LEASEHOLD_SEED").is_err() {
-        seen.check(seeds);
-    }
-    seen
+/// Returns a number from the environment.
+fn number(variable: &str) -> Option<u64> {
+    let text = env::var(variable).ok()?;
+    Some(text.parse().expect("it is a number"))
 }
 
 #[test]
 fn no_guard_lives_without_its_lock_and_nothing_is_left_behind() {
-    live_through_storms(1, SEEDS);
+    let first = number("FIRST_SEED").unwrap_or(1);
+    let seeds = number("SEEDS").unwrap_or(SEEDS);
+    let seen = live_all(Weather::Stormy, first, seeds);
+    if number("LEASEHOLD_SEED").is_some() {
+        return;
+    }
+    seen.check(seeds);
+    if seeds >= MANY {
+        seen.transitions.print();
+        seen.transitions.check();
+    }
 }
 
 #[test]
@@ -136,7 +166,7 @@ fn a_rolling_restart_loses_no_guard_and_leaves_nobody_behind() {
         seen.stops, 0,
         "a coordinator stopped before its sessions moved: {seen:#?}"
     );
-    if env::var("LEASEHOLD_SEED").is_err() {
+    if number("LEASEHOLD_SEED").is_none() {
         let (drains, moved) = (2 * ROLLING_SEEDS, 2 * ROLLING_SEEDS);
         assert!(
             seen.drains >= drains && seen.moved_while_held >= moved,

@@ -35,7 +35,6 @@ mod attempt;
 mod board;
 mod ended;
 pub(crate) mod examine;
-#[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
 mod holds;
 mod keeper;

@@ -129,7 +129,6 @@ impl Board {
     }
 
     /// Takes in a reply in the place of the script's.
-    #[cfg(feature = "fuzzing")]
     pub(super) fn take(
         &self,
         mine: &Arc<Publication>,

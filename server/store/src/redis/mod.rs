@@ -35,7 +35,6 @@ pub(crate) mod errors;
 pub(crate) mod examine;
 mod feed;
 pub(crate) mod fields;
-#[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
 pub(crate) mod handshake;
 mod lanes;

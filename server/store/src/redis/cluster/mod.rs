@@ -29,7 +29,6 @@ use super::keys::Keys;
 use crate::store::{Options, WakeUp};
 
 /// Reads a view of the cluster from replies in the place of a node's. Returns the reason if it is refused.
-#[cfg(feature = "fuzzing")]
 pub(super) fn read_view(slots: &redis::Value, nodes: &redis::Value) -> Option<String> {
     let replies = [slots, nodes].map(|reply| super::replies::into_result(reply.clone()));
     let asked = super::address::Address::new("127.0.0.1", 6379);
