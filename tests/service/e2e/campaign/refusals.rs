@@ -8,6 +8,7 @@ use leasehold_tests::{
     Coordinator, RawSession, RedisServer,
     raw::{self, PROMPT, connect},
 };
+use redis::AsyncCommands;
 use tonic::{Code, Status};
 
 use super::{LONG, assert_nothing_left, candidate::Candidate, leader, look};
@@ -130,19 +131,11 @@ async fn an_election_whose_key_is_no_lock_ends_the_campaign_with_the_reason() {
     let redis = RedisServer::start();
     let coordinator = Coordinator::process().store(redis.url()).start();
     let mut connection = redis.async_connection().await;
-    let _: () = redis::cmd("LPUSH")
-        .arg(&["lock:strange", "something"])
-        .query_async(&mut connection)
-        .await
-        .unwrap();
+    let _: () = connection.lpush("lock:strange", "something").await.unwrap();
     let mut candidate = Candidate::campaign(&coordinator.endpoint(), "strange", LONG).await;
     let status = candidate.refused().await;
     assert_refused(&status, Code::FailedPrecondition, "KEY_NOT_A_LOCK");
-    let _: () = redis::cmd("DEL")
-        .arg("lock:strange")
-        .query_async(&mut connection)
-        .await
-        .unwrap();
+    let _: () = connection.del("lock:strange").await.unwrap();
     assert_nothing_left(&coordinator, &redis, "strange", "after a strange key").await;
 }
 
@@ -195,14 +188,9 @@ async fn a_coordinator_that_goes_away_tells_its_candidates() {
     assert!(coordinator.child().wait(PROMPT).await.success());
     // Its client may still believe that it leads.
     let mut connection = redis.async_connection().await;
-    let left = |election: &str| {
-        let mut left = redis::cmd("PTTL");
-        left.arg(format!("lock:{election}"));
-        left
-    };
-    let gone: i64 = left("drain/1").query_async(&mut connection).await.unwrap();
+    let gone: i64 = connection.pttl("lock:drain/1").await.unwrap();
     assert_eq!(gone, -2);
-    let kept: i64 = left("drain/2").query_async(&mut connection).await.unwrap();
+    let kept: i64 = connection.pttl("lock:drain/2").await.unwrap();
     assert!(
         kept > i64::try_from((LONG / 2).as_millis()).unwrap(),
         "{kept}"

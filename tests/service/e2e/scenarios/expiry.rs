@@ -10,14 +10,14 @@ use std::{
     time::Duration,
 };
 
-use leasehold_proto::v1::{AcquireRequest, ReleaseRequest, lock_service_client::LockServiceClient};
+use leasehold_proto::v1::lock_service_client::LockServiceClient;
 use leasehold_tests::{
     RawSession, RedisServer,
     audit::{self, TtlAudit},
-    raw::{self, PROMPT, wire},
+    raw::{self, PROMPT, acquire_request, release_request, wire},
     wait,
 };
-use redis::aio::MultiplexedConnection;
+use redis::{AsyncCommands, aio::MultiplexedConnection};
 use tonic::transport::Channel;
 
 use super::{TTL, life, on_redis};
@@ -29,24 +29,15 @@ async fn acquire_and_release(
     cycles: Arc<AtomicU64>,
 ) {
     loop {
-        let request = AcquireRequest {
-            name: name.clone(),
-            ttl: wire(TTL),
-            wait: wire(Duration::from_millis(5)),
-            ..AcquireRequest::default()
-        };
+        let mut request = acquire_request(&name);
+        (request.ttl, request.wait) = (wire(TTL), wire(Duration::from_millis(5)));
         let Ok(response) = client.acquire(request).await else {
             return;
         };
         let owner_id = response.into_inner().owner_id;
-        let name = name.clone();
+        let release = release_request(&name, &owner_id);
         // Without a grant there is no owner id, and nothing to release.
-        if !owner_id.is_empty()
-            && client
-                .release(ReleaseRequest { name, owner_id })
-                .await
-                .is_err()
-        {
+        if !owner_id.is_empty() && client.release(release).await.is_err() {
             return;
         }
         cycles.fetch_add(1, Ordering::Relaxed);
@@ -59,19 +50,10 @@ async fn row_01_setnx_then_expire_can_leave_an_immortal_lock_and_we_never_do() {
 
     // The scheme: its client dies between the two commands.
     let theirs = "SETNX then EXPIRE";
-    let taken: bool = redis::cmd("SETNX")
-        .arg(theirs)
-        .arg("1")
-        .query_async(&mut redis)
-        .await
-        .unwrap();
+    let taken: bool = redis.set_nx(theirs, "1").await.unwrap();
     assert!(taken);
     assert_eq!(life(&mut redis, theirs).await, -1, "the lock never ends");
-    let _: () = redis::cmd("DEL")
-        .arg(theirs)
-        .query_async(&mut redis)
-        .await
-        .unwrap();
+    let _: () = redis.del(theirs).await.unwrap();
 
     // Ours: the coordinator dies in the middle of a load of acquires and releases.
     let looking = TtlAudit::start(&server, Duration::ZERO).await;
@@ -121,17 +103,8 @@ async fn row_02_a_deadline_as_value_needs_synchronised_clocks_and_we_use_only_th
     // The scheme: one whose clock is ten seconds ahead finds a deadline passed that has not.
     let theirs = "SETNX with a deadline";
     let now: (u64, u64) = redis::cmd("TIME").query_async(&mut redis).await.unwrap();
-    let _: bool = redis::cmd("SETNX")
-        .arg(theirs)
-        .arg(now.0 + 5)
-        .query_async(&mut redis)
-        .await
-        .unwrap();
-    let deadline: u64 = redis::cmd("GET")
-        .arg(theirs)
-        .query_async(&mut redis)
-        .await
-        .unwrap();
+    let _: bool = redis.set_nx(theirs, now.0 + 5).await.unwrap();
+    let deadline: u64 = redis.get(theirs).await.unwrap();
     let clock_of_another = now.0 + 10;
     assert!(
         clock_of_another > deadline,

@@ -5,19 +5,14 @@ use std::time::{Duration, Instant};
 
 use leasehold_proto::v1::{AcquireOutcome, session_response::Response};
 use leasehold_tests::{Coordinator, RawSession, RedisServer, raw::PROMPT};
-use redis::aio::MultiplexedConnection;
+use redis::{AsyncCommands, aio::MultiplexedConnection};
+
+use super::set_nx_px;
 
 const LIMIT: Duration = Duration::from_secs(10);
 
 /// Script that such clients send, to the letter.
 const COMPARE_AND_DELETE: &str = "if redis.call(\"get\",KEYS[1]) == ARGV[1] then return redis.call(\"del\",KEYS[1]) else return 0 end";
-
-async fn set_nx_px(redis: &mut MultiplexedConnection, key: &str, uuid: &str, millis: u64) -> bool {
-    let mut set = redis::cmd("SET");
-    set.arg(key).arg(uuid).arg("NX").arg("PX").arg(millis);
-    let answer: Option<String> = set.query_async(redis).await.unwrap();
-    answer.is_some()
-}
 
 async fn compare_and_delete(redis: &mut MultiplexedConnection, key: &str, uuid: &str) -> bool {
     let mut eval = redis::cmd("EVAL");
@@ -74,11 +69,7 @@ async fn excludes_both_ways(prefix: &str, arguments: &[&str]) {
     );
     let waiting = session.ask("row 5", None).await;
     session.queued(waiting).await;
-    let value: String = redis::cmd("GET")
-        .arg(key)
-        .query_async(&mut redis)
-        .await
-        .unwrap();
+    let value: String = redis.get(key).await.unwrap();
     assert_eq!(value, uuid);
     assert!(compare_and_delete(&mut redis, key, uuid).await);
     // Foreign clients publish nothing: the waiter polls.
@@ -87,11 +78,7 @@ async fn excludes_both_ways(prefix: &str, arguments: &[&str]) {
     // Ours keeps them out, and is not theirs to release; its end lets them in.
     assert!(!set_nx_px(&mut redis, key, uuid, 60_000).await);
     assert!(!compare_and_delete(&mut redis, key, uuid).await);
-    let life: i64 = redis::cmd("PTTL")
-        .arg(key)
-        .query_async(&mut redis)
-        .await
-        .unwrap();
+    let life: i64 = redis.pttl(key).await.unwrap();
     assert!((1..=10_000).contains(&life), "{life}");
     assert!(session.release(&ours.lock).await);
     assert!(set_nx_px(&mut redis, key, uuid, 700).await);

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use leasehold_proto::v1::{LostReason, lock_service_client::LockServiceClient};
 use leasehold_tests::{FencedResource, RawSession, raw::PROMPT};
+use redis::AsyncCommands;
 
 use super::{TTL, life, on_redis, take, value};
 
@@ -70,17 +71,10 @@ async fn row_10_a_blind_del_is_found_at_the_next_renewal_and_never_undone() {
     let taken = session.acquire("row 10/taken").await;
     let kept = session.acquire("row 10/kept").await;
 
-    let _: () = redis::cmd("DEL")
-        .arg("lock:row 10/deleted")
-        .query_async(&mut redis)
-        .await
-        .unwrap();
-    let _: () = redis::cmd("SET")
-        .arg("lock:row 10/taken")
-        .arg("somebody else")
-        .arg("PX")
-        .arg(60_000)
-        .query_async(&mut redis)
+    let _: () = redis.del("lock:row 10/deleted").await.unwrap();
+    let taken_key = "lock:row 10/taken";
+    let _: () = redis
+        .pset_ex(taken_key, "somebody else", 60_000)
         .await
         .unwrap();
     let mut reasons = Vec::new();

@@ -8,11 +8,13 @@ mod owners;
 
 use std::time::Duration;
 
-use leasehold_proto::v1::{
-    AcquireRequest, AcquireResponse, ReleaseRequest, lock_service_client::LockServiceClient,
+use leasehold_proto::v1::{AcquireResponse, lock_service_client::LockServiceClient};
+use leasehold_tests::{
+    Coordinator, CoordinatorProcess, RedisServer,
+    raw::{PROMPT, acquire_request, release_request, wire},
+    wait,
 };
-use leasehold_tests::{Coordinator, CoordinatorProcess, RedisServer, raw::wire};
-use redis::aio::MultiplexedConnection;
+use redis::{AsyncCommands, aio::MultiplexedConnection};
 use tonic::transport::Channel;
 
 const TTL: Duration = Duration::from_secs(2);
@@ -30,30 +32,37 @@ async fn take(
     name: &str,
     ttl: Duration,
 ) -> AcquireResponse {
-    let request = AcquireRequest {
-        name: name.to_owned(),
-        ttl: wire(ttl),
-        ..AcquireRequest::default()
-    };
+    let mut request = acquire_request(name);
+    request.ttl = wire(ttl);
     client.acquire(request).await.unwrap().into_inner()
 }
 
 async fn give_back(client: &mut LockServiceClient<Channel>, name: &str, owner_id: &[u8]) -> bool {
-    let request = ReleaseRequest {
-        name: name.to_owned(),
-        owner_id: owner_id.to_vec(),
-    };
-    client.release(request).await.unwrap().into_inner().released
+    let released = client.release(release_request(name, owner_id)).await;
+    released.unwrap().into_inner().released
 }
 
 async fn value(redis: &mut MultiplexedConnection, key: &str) -> Option<Vec<u8>> {
-    redis::cmd("GET").arg(key).query_async(redis).await.unwrap()
+    redis.get(key).await.unwrap()
 }
 
 async fn life(redis: &mut MultiplexedConnection, key: &str) -> i64 {
-    redis::cmd("PTTL")
-        .arg(key)
-        .query_async(redis)
-        .await
-        .unwrap()
+    redis.pttl(key).await.unwrap()
+}
+
+/// Takes a lock as hand-written lockers do; false if it is taken.
+async fn set_nx_px(redis: &mut MultiplexedConnection, key: &str, value: &str, millis: u64) -> bool {
+    let mut set = redis::cmd("SET");
+    set.arg(key).arg(value).arg("NX").arg("PX").arg(millis);
+    let answer: Option<String> = set.query_async(redis).await.unwrap();
+    answer.is_some()
+}
+
+/// Does the same once it is free.
+async fn set_when_free(redis: &MultiplexedConnection, key: &str, value: &str, millis: u64) {
+    wait::until("their lock to end", PROMPT, || async {
+        let is_set = set_nx_px(&mut redis.clone(), key, value, millis).await;
+        is_set.then_some(()).ok_or("still locked")
+    })
+    .await;
 }

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use leasehold_proto::v1::{AcquireOutcome, lock_service_client::LockServiceClient};
 use leasehold_tests::{RawSession, raw, wait};
 use rand::{Rng, SeedableRng, rngs::StdRng};
-use redis::aio::MultiplexedConnection;
+use redis::AsyncCommands;
 
-use super::{TTL, give_back, on_redis, take, value};
+use super::{give_back, on_redis, set_nx_px, set_when_free, take, value};
 
 #[tokio::test]
 async fn row_03_and_04_a_late_release_deletes_somebody_elses_lock_without_an_owner() {
@@ -15,25 +15,9 @@ async fn row_03_and_04_a_late_release_deletes_somebody_elses_lock_without_an_own
 
     // The schemes: the first holder comes too late, and what it deletes is the second one's.
     let theirs = "SET NX PX with a constant";
-    let set = |redis: &MultiplexedConnection| {
-        let mut redis = redis.clone();
-        async move {
-            let mut set = redis::cmd("SET");
-            set.arg(theirs).arg("locked").arg("NX").arg("PX").arg(30);
-            set.query_async::<Option<String>>(&mut redis).await.unwrap()
-        }
-    };
-    assert!(set(&redis).await.is_some());
-    wait::until("their lock to end", TTL, || {
-        let set = set(&redis);
-        async move { set.await.ok_or("still locked") }
-    })
-    .await;
-    let deleted: bool = redis::cmd("DEL")
-        .arg(theirs)
-        .query_async(&mut redis)
-        .await
-        .unwrap();
+    assert!(set_nx_px(&mut redis, theirs, "locked", 30).await);
+    set_when_free(&redis, theirs, "locked", 30).await;
+    let deleted: bool = redis.del(theirs).await.unwrap();
     assert!(deleted, "the second holder's lock");
 
     // Ours: each acquisition has its own owner id, and only that releases it.
@@ -74,27 +58,11 @@ async fn row_06_get_compare_del_in_two_steps_can_delete_somebody_elses_lock_and_
 
     // The scheme: the lock ends, and is taken by another, between the two steps.
     let theirs = "GET, compare, DEL";
-    let set = |who: &'static str, redis: &MultiplexedConnection| {
-        let mut redis = redis.clone();
-        async move {
-            let mut set = redis::cmd("SET");
-            set.arg(theirs).arg(who).arg("NX").arg("PX").arg(50);
-            set.query_async::<Option<String>>(&mut redis).await.unwrap()
-        }
-    };
-    assert!(set("first", &redis).await.is_some());
+    assert!(set_nx_px(&mut redis, theirs, "first", 50).await);
     let mine = value(&mut redis, theirs).await;
     assert_eq!(mine.as_deref(), Some(&b"first"[..]));
-    wait::until("their lock to end", TTL, || {
-        let set = set("second", &redis);
-        async move { set.await.ok_or("still locked") }
-    })
-    .await;
-    let deleted: bool = redis::cmd("DEL")
-        .arg(theirs)
-        .query_async(&mut redis)
-        .await
-        .unwrap();
+    set_when_free(&redis, theirs, "second", 50).await;
+    let deleted: bool = redis.del(theirs).await.unwrap();
     assert!(deleted, "the second holder's lock");
 
     // Ours: fifty holders release just as their time runs out, while another waits for each lock.
