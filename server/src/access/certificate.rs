@@ -95,38 +95,32 @@ mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
     use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-    use rcgen::{CertificateParams, DnType, KeyPair, SanType, date_time_ymd};
+    use rcgen::{CertificateParams, DnType, KeyPair, SanType};
     use rustls::pki_types::CertificateDer;
 
     use super::{Shown, named};
 
-    fn certificate(common: &str, names: Vec<SanType>) -> CertificateDer<'static> {
+    fn certificate(
+        common: &str,
+        names: Vec<SanType>,
+        until: SystemTime,
+    ) -> CertificateDer<'static> {
         let mut params = CertificateParams::default();
         params.distinguished_name.remove(DnType::CommonName);
         if !common.is_empty() {
             params.distinguished_name.push(DnType::CommonName, common);
         }
         params.subject_alt_names = names;
-        params.not_after = date_time_ymd(2030, 1, 1);
+        params.not_after = until.into();
         let key = KeyPair::generate().unwrap();
         params.self_signed(&key).unwrap().der().clone()
     }
 
     #[test]
     fn it_counts_no_longer_than_those_between_it_and_its_authority() {
-        let certificate = |until: SystemTime| {
-            let mut params = CertificateParams::default();
-            params.distinguished_name.push(DnType::CommonName, "cn");
-            params.not_after = until.into();
-            let key = KeyPair::generate().unwrap();
-            params.self_signed(&key).unwrap().der().clone()
-        };
         // Certificates have whole seconds.
-        let hour = 60 * 60;
-        let now = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap()
-            .as_secs();
+        let (hour, now) = (60 * 60, SystemTime::now());
+        let now = now.duration_since(UNIX_EPOCH).unwrap().as_secs();
         let at = |seconds: u64| UNIX_EPOCH + Duration::from_secs(seconds);
         for (chain, expires) in [
             (vec![now + hour], now + hour),
@@ -136,7 +130,8 @@ mod tests {
             (vec![now + 2 * hour, now - hour], now + 2 * hour),
             (vec![now - hour, now + hour], now - hour),
         ] {
-            let chain = chain.into_iter().map(|until| certificate(at(until)));
+            let chain = chain.into_iter();
+            let chain = chain.map(|until| certificate("cn", Vec::new(), at(until)));
             let shown = Shown::new(chain.collect()).unwrap();
             assert_eq!(shown.expires, at(expires));
         }
@@ -148,30 +143,19 @@ mod tests {
         let dns = |text: &str| SanType::DnsName(text.try_into().unwrap());
         let mail = |text: &str| SanType::Rfc822Name(text.try_into().unwrap());
         let address = || SanType::IpAddress("192.0.2.7".parse().unwrap());
+        let over = UNIX_EPOCH + Duration::from_secs(1_893_456_000);
+        let uris = vec![dns("a"), mail("b@c"), uri("spiffe://y"), uri("spiffe://z")];
+        let hosts = vec![address(), mail("b@c"), dns("a"), dns("b")];
         for (common, names, expected) in [
-            (
-                "cn",
-                vec![
-                    dns("a"),
-                    mail("b@c"),
-                    uri("spiffe://x/y"),
-                    uri("spiffe://x/z"),
-                ],
-                Some("spiffe://x/y"),
-            ),
-            (
-                "cn",
-                vec![address(), mail("b@c"), dns("a"), dns("b")],
-                Some("a"),
-            ),
+            ("cn", uris, Some("spiffe://y")),
+            ("cn", hosts, Some("a")),
             ("cn", vec![address(), mail("b@c")], Some("b@c")),
             ("cn", vec![address()], Some("cn")),
             ("cn", vec![], Some("cn")),
             ("", vec![], None),
             ("a\nb", vec![], None),
         ] {
-            let found = named(&certificate(common, names));
-            let over = UNIX_EPOCH + Duration::from_secs(1_893_456_000);
+            let found = named(&certificate(common, names, over));
             assert_eq!(found, expected.map(|name| (name.to_owned(), over)));
         }
         assert_eq!(named(&CertificateDer::from(vec![1, 2, 3])), None);

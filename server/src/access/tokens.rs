@@ -193,35 +193,17 @@ mod tests {
         let (other, second) = two.trim_end().split_once('\n').unwrap();
         assert!(token.starts_with("lh_") && token.len() == 3 + 64);
         assert_ne!(token, other);
-        let tokens = Tokens::parse(
-            &format!("# who\n\n{line}\n  {second} # no comment").replace(" # no comment", ""),
-        );
-        let tokens = tokens.unwrap();
+        let tokens = Tokens::parse(&format!("# who\n\n{line}\n  {second}")).unwrap();
         assert_eq!(tokens.find(token).unwrap().name, "ci");
-        assert_eq!(
-            tokens.find(other).unwrap().hash,
-            tokens
-                .listed("ci", &tokens.find(other).unwrap().hash)
-                .unwrap()
-                .hash
-        );
+        let found = tokens.find(other).unwrap();
+        assert_eq!(tokens.listed("ci", &found.hash).unwrap().hash, found.hash);
         let hash = line.split_once("sha256:").unwrap().1;
-        for wrong in [
-            "",
-            "lh_",
-            &token[..66],
-            &token[1..],
-            &format!("{token} "),
-            &token.to_uppercase(),
-            hash,
-        ] {
+        let (longer, upper) = (format!("{token} "), token.to_uppercase());
+        for wrong in ["", "lh_", &token[..66], &token[1..], &longer, &upper, hash] {
             assert!(tokens.find(wrong).is_none(), "{wrong}");
         }
-        assert!(
-            tokens
-                .listed("cd", &tokens.find(token).unwrap().hash)
-                .is_none()
-        );
+        let found = tokens.find(token).unwrap();
+        assert!(tokens.listed("cd", &found.hash).is_none());
         assert!(Tokens::default().find(token).is_none());
         for wrong in ["", "a b", "a\tb", "a*", "#a", "a\nb sha256:00"] {
             assert!(new_token(wrong).is_err(), "{wrong:?}");
@@ -230,38 +212,26 @@ mod tests {
 
     #[test]
     fn the_hash_is_plain_sha256_and_a_token_may_be_anybodys_own() {
-        let tokens = Tokens::parse(&format!(
-            "own sha256:{} expires=2030-01-01T00:00:00Z",
-            HASH.to_uppercase()
-        ))
-        .unwrap();
-        let entry = tokens.find("abc").unwrap();
-        assert_eq!(
-            entry.expires,
-            Some(UNIX_EPOCH + Duration::from_secs(1_893_456_000))
-        );
+        let hash = HASH.to_uppercase();
+        let line = format!("own sha256:{hash} expires=2030-01-01T00:00:00Z");
+        let tokens = Tokens::parse(&line).unwrap();
+        let expires = UNIX_EPOCH + Duration::from_secs(1_893_456_000);
+        assert_eq!(tokens.find("abc").unwrap().expires, Some(expires));
         assert!(!format!("{tokens:?}").contains("ba78"));
     }
 
     #[test]
     fn faults_of_a_line_are_reported_with_its_number() {
+        let twice = format!("ci sha256:{HASH}\ncd sha256:{HASH}");
         for (text, line, says) in [
             ("ci".to_owned(), 1, "sha256:"),
             (format!("\n# x\nci {HASH}"), 3, "sha256:"),
             (format!("ci sha256:{}", &HASH[1..]), 1, "64 hexadecimal"),
             (format!("ci sha256:+{}", &HASH[1..]), 1, "64 hexadecimal"),
-            (
-                format!("ci sha256:{HASH} expires=tomorrow"),
-                1,
-                "2030-01-31",
-            ),
+            (format!("ci sha256:{HASH} expires=soon"), 1, "2030-01-31"),
             (format!("ci sha256:{HASH} then"), 1, "nothing more"),
             (format!("c* sha256:{HASH}"), 1, "without `*`"),
-            (
-                format!("ci sha256:{HASH}\ncd sha256:{HASH}"),
-                2,
-                "listed before",
-            ),
+            (twice, 2, "listed before"),
         ] {
             let (number, message) = Tokens::parse(&text).unwrap_err();
             assert_eq!(number, line, "{text}");

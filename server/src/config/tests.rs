@@ -9,7 +9,15 @@ mod store_file;
 
 use std::{collections::HashMap, ffi::OsString, fs, path::Path, time::Duration};
 
-use super::{Action, Config, LogFormat, draft::Draft, print::literal, settings::SETTINGS};
+use self::file::refused_in_file;
+use super::{
+    Action, ClientAuth, Config, LogFormat, REFERENCE,
+    draft::Draft,
+    print::literal,
+    settings::{SETTINGS, named},
+    unknown_variables,
+};
+use crate::access::rules::{Granted, Permission, Place, Rules};
 
 fn from(args: &[&str], env: &[(&str, &str)]) -> Result<Action, Vec<String>> {
     let env: HashMap<String, OsString> = env

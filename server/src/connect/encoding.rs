@@ -119,7 +119,7 @@ mod tests {
     #[test]
     fn a_bomb_is_not_unpacked_beyond_the_limit() {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
-        for _ in 0..64 {
+        for _ in 0..8 {
             encoder.write_all(&vec![0; 1 << 20]).unwrap();
         }
         let bomb = Bytes::from(encoder.finish().unwrap());

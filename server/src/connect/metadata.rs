@@ -123,20 +123,16 @@ mod tests {
     use super::*;
 
     fn headers(entries: &[(&'static str, &'static str)]) -> HeaderMap {
-        let entries = entries.iter().map(|(name, value)| {
-            (
-                HeaderName::from_static(name),
-                HeaderValue::from_static(value),
-            )
-        });
-        entries.collect()
+        let mut headers = HeaderMap::new();
+        for (name, value) in entries {
+            headers.append(*name, HeaderValue::from_static(value));
+        }
+        headers
     }
 
     fn shown(headers: &HeaderMap) -> Vec<String> {
-        let lines = headers.iter().map(|(name, value)| {
-            let value = value.to_str().unwrap();
-            format!("{name}: {value}")
-        });
+        let lines = headers.iter();
+        let lines = lines.map(|(name, value)| format!("{name}: {}", value.to_str().unwrap()));
         let mut lines: Vec<_> = lines.collect();
         lines.sort();
         lines
@@ -158,16 +154,14 @@ mod tests {
             ("x-trace-bin", "AAE"),
         ]);
         to_grpc(&mut request, Some(Duration::from_millis(1500)));
-        assert_eq!(
-            shown(&request),
-            [
-                "authorization: Bearer t",
-                "content-type: application/grpc",
-                "grpc-timeout: 1500m",
-                "te: trailers",
-                "x-trace-bin: AAE",
-            ]
-        );
+        let expected = [
+            "authorization: Bearer t",
+            "content-type: application/grpc",
+            "grpc-timeout: 1500m",
+            "te: trailers",
+            "x-trace-bin: AAE",
+        ];
+        assert_eq!(shown(&request), expected);
     }
 
     #[test]
@@ -196,17 +190,9 @@ mod tests {
         let mut answer = headers(&[]);
         lead(&mut answer, &metadata);
         trail(&mut answer, &metadata);
-        assert_eq!(
-            shown(&answer),
-            [
-                "a: 1",
-                "a: 2",
-                "b-bin: AAE",
-                "trailer-a: 1",
-                "trailer-a: 2",
-                "trailer-b-bin: AAE",
-            ]
-        );
+        let leads = ["a: 1", "a: 2", "b-bin: AAE"];
+        let trails = ["trailer-a: 1", "trailer-a: 2", "trailer-b-bin: AAE"];
+        assert_eq!(shown(&answer), [leads, trails].concat());
         let json = serde_json::to_string(&by_name(&metadata)).unwrap();
         assert_eq!(json, r#"{"a":["1","2"],"b-bin":["AAE"]}"#);
     }

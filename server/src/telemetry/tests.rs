@@ -58,12 +58,9 @@ fn each_has_a_help_in_one_sentence() {
     for (name, _) in documented() {
         let help = format!("# HELP {name} ");
         let help = text.lines().find_map(|line| line.strip_prefix(&help));
-        assert!(
-            help.is_some_and(|help| help.len() > 10
-                && help.ends_with('.')
-                && !help.ends_with("..")),
-            "{name}: {help:?}"
-        );
+        let is_sentence = |help: &str| help.ends_with('.') && !help.ends_with("..");
+        let is_good = help.is_some_and(|help| help.len() > 10 && is_sentence(help));
+        assert!(is_good, "{name}: {help:?}");
     }
 }
 

@@ -8,6 +8,7 @@ use leasehold_core::{
     name::{ClientName, LockName},
 };
 use serde_json::Value;
+use tempfile::TempDir;
 
 use super::{
     super::event::{EndKind, Facts, Why},
@@ -35,11 +36,44 @@ fn granted(token: i64) -> Stamped {
     (NOW, Event::Granted(facts(token)))
 }
 
-fn opened(path: &Path) -> (Writer, Counters, Arc<AtomicBool>) {
-    let (counters, reopen) = (Counters::default(), Arc::new(AtomicBool::new(false)));
-    let (counted, asked) = (counters.clone(), Arc::clone(&reopen));
-    let writer = Writer::open(path, "here-1".into(), counted, asked).unwrap();
-    (writer, counters, reopen)
+/// An audit log in a folder of its own.
+struct Log {
+    writer: Writer,
+    counters: Counters,
+    reopen: Arc<AtomicBool>,
+    path: PathBuf,
+    folder: TempDir,
+}
+
+impl Log {
+    fn open() -> Self {
+        Self::open_in(tempfile::tempdir().unwrap())
+    }
+
+    fn open_in(folder: TempDir) -> Self {
+        let path = folder.path().join("audit.log");
+        let (counters, reopen) = (Counters::default(), Arc::new(AtomicBool::new(false)));
+        let (counted, asked) = (counters.clone(), Arc::clone(&reopen));
+        let writer = Writer::open(&path, "here-1".into(), counted, asked).unwrap();
+        Self {
+            writer,
+            counters,
+            reopen,
+            path,
+            folder,
+        }
+    }
+
+    /// Writes grants of these tokens.
+    fn write<const N: usize>(&mut self, tokens: [i64; N]) {
+        let mut grants = tokens.map(granted).into();
+        self.writer.write_all(&mut grants, NOW);
+    }
+
+    /// Returns the numbers of events that were written and dropped.
+    fn counted(&self) -> (u64, u64) {
+        (self.counters.written.get(), self.counters.dropped.get())
+    }
 }
 
 fn lines(path: &Path) -> Vec<Value> {
@@ -56,14 +90,13 @@ fn tokens(path: &Path) -> Vec<i64> {
 
 #[test]
 fn a_line_has_what_is_known() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("audit.log");
-    let (mut writer, counters, _) = opened(&path);
+    let mut log = Log::open();
     let later = NOW.after(Duration::from_millis(250));
     let ended = Event::Ended(facts(7), EndKind::Released, Why::ClientGone);
-    writer.write_all(&mut vec![granted(7), (later, ended)], NOW);
+    let mut events = vec![granted(7), (later, ended)];
+    log.writer.write_all(&mut events, NOW);
     assert_eq!(
-        fs::read_to_string(&path).unwrap(),
+        fs::read_to_string(&log.path).unwrap(),
         concat!(
             r#"{"time":"2025-11-26T08:00:00.123456Z","event":"granted","lock":"a \"quoted\" name","mode":"exclusive","#,
             r#""token":7,"client":"worker","identity":"token:ci","waited_ms":1.500,"coordinator":"here-1"}"#,
@@ -74,34 +107,27 @@ fn a_line_has_what_is_known() {
             "\n",
         )
     );
-    assert_eq!((counters.written.get(), counters.dropped.get()), (2, 0));
+    assert_eq!(log.counted(), (2, 0));
 }
 
 #[test]
 fn a_full_queue_drops_events_and_the_log_tells_how_many() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("audit.log");
-    let (writer, counters, _) = opened(&path);
+    let log = Log::open();
     let queue = Queue::new(2);
     let put: Vec<_> = (1..=5).map(|token| queue.put(granted(token))).collect();
     assert_eq!(put, [true, true, false, false, false]);
     queue.close();
-    writer.run(&queue, || NOW);
-    let lines = lines(&path);
+    log.writer.run(&queue, || NOW);
+    let lines = lines(&log.path);
     let events = lines.iter().map(|line| line["event"].as_str().unwrap());
-    assert_eq!(
-        events.collect::<Vec<_>>(),
-        ["granted", "granted", "dropped"]
-    );
+    assert!(events.eq(["granted", "granted", "dropped"]));
     assert_eq!(lines[2]["lines"], 3);
-    assert_eq!(counters.written.get(), 2);
+    assert_eq!(log.counters.written.get(), 2);
 }
 
 #[test]
 fn the_log_tells_of_dropped_events_as_soon_as_there_is_room() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("audit.log");
-    let (writer, ..) = opened(&path);
+    let log = Log::open();
     let queue = Arc::new(Queue::new(1));
     let (told, tells) = mpsc::channel();
     assert!(queue.put(granted(1)));
@@ -113,71 +139,67 @@ fn the_log_tells_of_dropped_events_as_soon_as_there_is_room() {
             let _ = told.send(());
             NOW
         };
-        writer.run(&running, now);
+        log.writer.run(&running, now);
     });
     for _ in 0..2 {
         tells.recv().unwrap();
     }
     queue.close();
     thread.join().unwrap();
-    assert_eq!(lines(&path)[1]["lines"], 1);
+    assert_eq!(lines(&log.path)[1]["lines"], 1);
 }
 
 #[test]
 fn a_full_disk_loses_lines_and_tells_of_them_once_it_works() {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("audit.log");
-    std::os::unix::fs::symlink("/dev/full", &path).unwrap();
-    let (mut writer, counters, reopen) = opened(&path);
-    writer.write_all(&mut vec![granted(1), granted(2)], NOW);
-    writer.write_all(&mut vec![granted(3)], NOW);
-    assert_eq!((counters.written.get(), counters.dropped.get()), (0, 3));
-    fs::remove_file(&path).unwrap();
-    reopen.store(true, Ordering::Relaxed);
-    writer.write_all(&mut vec![granted(4)], NOW);
-    let lines = lines(&path);
+    let full = folder.path().join("audit.log");
+    std::os::unix::fs::symlink("/dev/full", full).unwrap();
+    let mut log = Log::open_in(folder);
+    log.write([1, 2]);
+    log.write([3]);
+    assert_eq!(log.counted(), (0, 3));
+    fs::remove_file(&log.path).unwrap();
+    log.reopen.store(true, Ordering::Relaxed);
+    log.write([4]);
+    let lines = lines(&log.path);
     assert_eq!(lines[0]["event"], "dropped");
     assert_eq!(lines[0]["lines"], 3);
     assert_eq!(lines[1]["token"], 4);
     assert_eq!(lines.len(), 2);
-    assert_eq!((counters.written.get(), counters.dropped.get()), (1, 3));
+    assert_eq!(log.counted(), (1, 3));
 }
 
 #[test]
 fn a_file_that_was_moved_is_followed_by_a_new_one() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("audit.log");
-    let moved = folder.path().join("audit.log.1");
-    let (mut writer, _, reopen) = opened(&path);
-    writer.write_all(&mut vec![granted(1)], NOW);
-    fs::rename(&path, &moved).unwrap();
+    let mut log = Log::open();
+    let moved = log.folder.path().join("audit.log.1");
+    log.write([1]);
+    fs::rename(&log.path, &moved).unwrap();
     // It has looked a moment ago, and goes on with the file that was moved.
-    writer.write_all(&mut vec![granted(2)], NOW);
-    reopen.store(true, Ordering::Relaxed);
-    writer.write_all(&mut vec![granted(3)], NOW);
-    assert_eq!((tokens(&moved), tokens(&path)), (vec![1, 2], vec![3]));
+    log.write([2]);
+    log.reopen.store(true, Ordering::Relaxed);
+    log.write([3]);
+    assert_eq!((tokens(&moved), tokens(&log.path)), (vec![1, 2], vec![3]));
     // A reload alone begins none.
-    reopen.store(true, Ordering::Relaxed);
-    writer.write_all(&mut vec![granted(4)], NOW);
-    assert_eq!(tokens(&path), [3, 4]);
+    log.reopen.store(true, Ordering::Relaxed);
+    log.write([4]);
+    assert_eq!(tokens(&log.path), [3, 4]);
     // Without one, it looks once a second.
-    fs::remove_file(&path).unwrap();
-    if let Target::File { looked_at, .. } = &mut writer.target {
+    fs::remove_file(&log.path).unwrap();
+    if let Target::File { looked_at, .. } = &mut log.writer.target {
         *looked_at -= LOOK_EVERY;
     }
-    writer.write_all(&mut vec![granted(5)], NOW);
-    assert_eq!(tokens(&path), [5]);
+    log.write([5]);
+    assert_eq!(tokens(&log.path), [5]);
 }
 
 #[test]
 fn the_line_after_a_torn_one_begins_anew() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("audit.log");
-    let (mut writer, ..) = opened(&path);
-    fs::write(&path, "{\"time\":").unwrap();
-    writer.is_torn = true;
-    writer.write_all(&mut vec![granted(1)], NOW);
-    let text = fs::read_to_string(&path).unwrap();
+    let mut log = Log::open();
+    fs::write(&log.path, "{\"time\":").unwrap();
+    log.writer.is_torn = true;
+    log.write([1]);
+    let text = fs::read_to_string(&log.path).unwrap();
     let (torn, rest) = text.split_once('\n').unwrap();
     assert_eq!(torn, "{\"time\":");
     assert!(serde_json::from_str::<Value>(rest).is_ok(), "{rest}");

@@ -1,9 +1,6 @@
 //! Settings of identities, and tables of permissions.
 
-use std::{fs, time::Duration};
-
-use super::{file::refused_in_file, in_file, printed, refused, served};
-use crate::access::rules::{Granted, Permission, Place, Rules};
+use super::*;
 
 const TABLE: &str = "[[permission]]\nidentities = [\"token:ci\", \"jwt:*\"]\nallow = [\"acquire\"]\nlocks = [\"build/\"]\n";
 

@@ -1,6 +1,6 @@
 //! Settings that are right one by one and wrong together.
 
-use super::{super::ClientAuth, refused, served, words};
+use super::*;
 
 #[test]
 fn contradictions_are_refused() {

@@ -1,8 +1,6 @@
 //! Files that are wrong, and everything that is wrong at once.
 
-use std::fs;
-
-use super::{in_file, refused};
+use super::*;
 
 #[track_caller]
 pub(super) fn refused_in_file(text: &str, line: usize, column: usize, says: &str) {
@@ -15,69 +13,36 @@ pub(super) fn refused_in_file(text: &str, line: usize, column: usize, says: &str
 
 #[test]
 fn a_bad_file_is_refused_with_line_and_column() {
-    refused_in_file(
-        "name = \"a\"\nlisten = 1\n",
-        2,
-        10,
-        "listen: expected a string in quotes; found a value of type integer",
-    );
-    refused_in_file(
-        "store-timeout = 5",
-        1,
-        17,
-        "expected a duration with its unit",
-    );
-    refused_in_file(
-        "store-timeout = 0.5",
-        1,
-        17,
-        "expected a duration with its unit",
-    );
-    refused_in_file(
-        "# ü\nstore-timeout = \"5\"",
-        2,
-        17,
-        "expected a duration from 10ms",
-    );
-    refused_in_file(
-        "max-sessions = \"5\"",
-        1,
-        16,
-        "max-sessions: expected a whole number; found a value of type string",
-    );
-    refused_in_file("trace-sample = \"1\"", 1, 16, "a number from 0 to 1");
-    refused_in_file("trace-sample = 1.1", 1, 16, "a number from 0 to 1");
-    refused_in_file("max-sessions = 0x0", 1, 16, "from 1 to");
-    refused_in_file("max-sessions = 99999999999999999999", 1, 16, "expected");
-    refused_in_file(
-        "insecure = \"true\"",
-        1,
-        12,
-        "insecure: expected true or false",
-    );
-    refused_in_file(
-        "\n  store_timeout = \"1s\"",
-        2,
-        3,
-        "unknown setting \"store_timeout\"; did you mean \"store-timeout\"?",
-    );
-    refused_in_file("max-sesions = 1", 1, 1, "did you mean \"max-sessions\"?");
-    refused_in_file(
-        "[server]\nlisten = \"127.0.0.1:1\"",
-        1,
-        2,
-        "unknown setting \"server\"",
-    );
-    refused_in_file("name = \"a\"\nname = \"b\"\n", 2, 1, "duplicate key");
-    refused_in_file("name = \"a\" name = \"b\"\n", 1, 12, "");
-    refused_in_file("store = \"redis://:hunter2@h\n", 1, 28, "");
-    refused_in_file(
-        "store = \"http://:hunter2@h\"",
-        1,
-        9,
-        "expected \"memory:\"",
-    );
-    refused_in_file("listen", 1, 7, "");
+    let unit = "expected a duration with its unit";
+    let timeout = "unknown setting \"store_timeout\"; did you mean \"store-timeout\"?";
+    let whole = "max-sessions: expected a whole number; found a value of type string";
+    let text = "listen: expected a string in quotes; found a value of type integer";
+    for (file, (line, column), says) in [
+        ("name = \"a\"\nlisten = 1\n", (2, 10), text),
+        ("store-timeout = 5", (1, 17), unit),
+        ("store-timeout = 0.5", (1, 17), unit),
+        (
+            "# ü\nstore-timeout = \"5\"",
+            (2, 17),
+            "a duration from 10ms",
+        ),
+        ("max-sessions = \"5\"", (1, 16), whole),
+        ("trace-sample = \"1\"", (1, 16), "a number from 0 to 1"),
+        ("trace-sample = 1.1", (1, 16), "a number from 0 to 1"),
+        ("max-sessions = 0x0", (1, 16), "from 1 to"),
+        ("max-sessions = 99999999999999999999", (1, 16), "expected"),
+        ("insecure = \"true\"", (1, 12), "expected true or false"),
+        ("\n  store_timeout = \"1s\"", (2, 3), timeout),
+        ("max-sesions = 1", (1, 1), "did you mean \"max-sessions\"?"),
+        ("[server]\nlisten = \"127.0.0.1:1\"", (1, 2), "\"server\""),
+        ("name = \"a\"\nname = \"b\"\n", (2, 1), "duplicate key"),
+        ("name = \"a\" name = \"b\"\n", (1, 12), ""),
+        ("store = \"redis://:hunter2@h\n", (1, 28), ""),
+        ("store = \"http://:hunter2@h\"", (1, 9), "\"memory:\""),
+        ("listen", (1, 7), ""),
+    ] {
+        refused_in_file(file, line, column, says);
+    }
     assert_eq!(in_file("max-sessions = 0x10\n").unwrap().max_sessions, 16);
 }
 

@@ -1,8 +1,6 @@
 //! Settings in the manual page and the documentation: the page has all, and the documentation has no unknown variable.
 
-use std::{ffi::OsString, fs};
-
-use super::super::{settings::SETTINGS, unknown_variables};
+use super::*;
 
 const DOCS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs");
 

@@ -1,15 +1,6 @@
 //! Reference file: made from the table of settings, and read back.
 
-use std::fs;
-
-use super::{
-    super::{
-        Config, REFERENCE,
-        print::literal,
-        settings::{SETTINGS, named},
-    },
-    in_file, printed,
-};
+use super::*;
 
 /// The tables of permissions, which follow the settings.
 const PERMISSION: &str = r#"

@@ -1,8 +1,6 @@
 //! The store's URL from a file of its own.
 
-use std::fs;
-
-use super::{printed, refused, served};
+use super::*;
 
 #[test]
 fn the_url_is_read_and_not_shown() {
@@ -46,16 +44,12 @@ fn errors_do_not_show_the_url() {
     }
     fs::write(&path, "redis://h\n").unwrap();
     let error = refused(&[&flag, "--store=memory:"], &[]);
-    assert!(
-        error.contains("store (flag --store) and store-file (flag --store-file) are both set"),
-        "{error}"
-    );
+    let both = "store (flag --store) and store-file (flag --store-file) are both set";
+    assert!(error.contains(both), "{error}");
     fs::remove_file(&path).unwrap();
     let error = refused(&[&flag], &[]);
-    assert!(
-        error.contains("store-file (flag --store-file): failed to read"),
-        "{error}"
-    );
+    let unread = "store-file (flag --store-file): failed to read";
+    assert!(error.contains(unread), "{error}");
     assert!(refused(&["--store-file="], &[]).contains("path of a file"));
 }
 

@@ -1,22 +1,6 @@
 //! gRPC, which passes, and gRPC-Web.
 
-use std::{convert::Infallible, time::Duration};
-
-use bytes::Bytes;
-use futures_util::stream;
-use http_body::Frame;
-use http_body_util::StreamBody;
-use leasehold_proto::v1::AcquireRequest;
-use prost::Message;
-use tonic::{
-    Code, Status,
-    body::Body,
-    codegen::http::{Response, Version},
-};
-use tower::{Layer, ServiceExt, service_fn};
-
-use super::{ACQUIRE, LIMIT, SESSION, WATCH, granted, layer, message, post, serve};
-use crate::connect::envelope;
+use super::*;
 
 #[tokio::test]
 async fn grpc_passes_as_it_is() {

@@ -9,17 +9,21 @@ mod unary;
 use std::{
     convert::Infallible,
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
 use bytes::Bytes;
-use futures_util::stream;
+use futures_util::{StreamExt, stream};
 use http_body::Frame;
 use http_body_util::{BodyExt, Full, StreamBody};
-use leasehold_proto::v1::{AcquireOutcome, AcquireResponse};
+use leasehold_proto::v1::{
+    AcquireOutcome, AcquireRequest, AcquireResponse, GetLockRequest, LockMode, WatchLocksRequest,
+    WatchLocksResponse, WatchReady, watch_locks_response,
+};
 use prost::Message;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tonic::{
-    Status,
+    Code, Status,
     body::Body,
     codegen::http::{HeaderMap, Request, Response, StatusCode, Version, header},
 };
@@ -27,9 +31,13 @@ use tower::{Layer, ServiceExt, service_fn};
 
 use super::{
     ConnectLayer,
-    envelope::{self, END_OF_STREAM},
+    encoding::Encoding,
+    envelope::{self, COMPRESSED, END_OF_STREAM},
 };
-use crate::services::descriptors;
+use crate::{
+    services::descriptors,
+    status::{Reason, Refusal},
+};
 
 const ACQUIRE: &str = "/leasehold.v1.LockService/Acquire";
 const SESSION: &str = "/leasehold.v1.LockService/Session";

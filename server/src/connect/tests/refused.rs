@@ -1,13 +1,6 @@
 //! Requests that are refused before a service sees them.
 
-use tonic::{
-    body::Body,
-    codegen::http::{Request, StatusCode},
-};
-
-use super::{
-    ACQUIRE, GET_LOCK, JSON, LIMIT, PROTO, SESSION, STREAM, WATCH, get, granted, post, serve,
-};
+use super::*;
 
 #[tokio::test]
 async fn messages_that_are_none_of_the_method_are_refused() {
@@ -51,11 +44,8 @@ async fn messages_that_are_none_of_the_method_are_refused() {
     let (_, answered) = serve(post(ACQUIRE, &[PROTO], vec![0xff; 10]), granted).await;
     assert_eq!(answered.json()["code"], "invalid_argument");
     // Not UTF-8.
-    let (_, answered) = serve(
-        post(ACQUIRE, &[JSON], b"{\"name\":\"\xff\"}".to_vec()),
-        granted,
-    )
-    .await;
+    let garbled = b"{\"name\":\"\xff\"}".to_vec();
+    let (_, answered) = serve(post(ACQUIRE, &[JSON], garbled), granted).await;
     assert_eq!(answered.json()["code"], "invalid_argument");
 }
 

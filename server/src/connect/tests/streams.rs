@@ -1,15 +1,6 @@
 //! Calls whose answer is a stream.
 
-use bytes::Bytes;
-use leasehold_proto::v1::{
-    WatchLocksRequest, WatchLocksResponse, WatchReady, watch_locks_response,
-};
-use prost::Message;
-use serde_json::{Value, json};
-use tonic::{Status, codegen::http::StatusCode};
-
-use super::{LIMIT, STREAM, WATCH, granted, grpc, message, ok, post, serve};
-use crate::connect::envelope::{self, COMPRESSED, END_OF_STREAM};
+use super::*;
 
 #[tokio::test]
 async fn streams_have_prefixes_and_end_with_their_status() {

@@ -1,35 +1,6 @@
 //! Calls with one message and one answer.
 
-use std::{convert::Infallible, time::Duration};
-
-use bytes::Bytes;
-use futures_util::{StreamExt, stream};
-use http_body::Frame;
-use http_body_util::{BodyExt, StreamBody};
-use leasehold_proto::v1::{
-    AcquireRequest, AcquireResponse, GetLockRequest, LockMode, WatchLocksRequest,
-    WatchLocksResponse, watch_locks_response,
-};
-use prost::Message;
-use serde_json::json;
-use tonic::{
-    Status,
-    body::Body,
-    codegen::http::{HeaderMap, Response, StatusCode, Version},
-};
-use tower::{Layer, ServiceExt, service_fn};
-
-use super::{
-    ACQUIRE, Answered, GET_LOCK, JSON, LIMIT, PROTO, SESSION, STREAM, WATCH, get, granted, grpc,
-    layer, message, ok, post, serve,
-};
-use crate::{
-    connect::{
-        encoding::Encoding,
-        envelope::{self, COMPRESSED, END_OF_STREAM},
-    },
-    status::{Reason, Refusal},
-};
+use super::*;
 
 #[tokio::test]
 async fn a_unary_call_in_json_is_one_of_grpc() {
@@ -53,12 +24,8 @@ async fn a_unary_call_in_json_is_one_of_grpc() {
     assert_eq!(answered.header("x-leads"), "1");
     assert_eq!(answered.header("trailer-x-trails"), "2");
     assert_eq!(answered.header("trailer-x-trails-bin"), "AAE");
-    assert!(
-        answered
-            .headers
-            .keys()
-            .all(|name| !name.as_str().contains("grpc"))
-    );
+    let mut names = answered.headers.keys();
+    assert!(names.all(|name| !name.as_str().contains("grpc")));
     let expected = json!({
         "outcome": "ACQUIRE_OUTCOME_GRANTED",
         "ownerId": "+/8=",
@@ -80,10 +47,8 @@ async fn a_unary_call_in_binary_is_one_of_grpc() {
     assert_eq!(response.fencing_token, 1 << 60);
     // No bytes are an empty message.
     let (asked, _) = serve(post(ACQUIRE, &[PROTO], ""), granted).await;
-    assert_eq!(
-        message::<AcquireRequest>(asked.unwrap()),
-        AcquireRequest::default()
-    );
+    let asked: AcquireRequest = message(asked.unwrap());
+    assert_eq!(asked, AcquireRequest::default());
 }
 
 #[tokio::test]
@@ -133,10 +98,8 @@ async fn errors_have_their_code_status_message_and_details() {
     let (_, answered) = serve(post(ACQUIRE, &[JSON], "{}"), move || grpc(&[], trailers)).await;
     assert_eq!(answered.status, StatusCode::NOT_FOUND);
     assert_eq!(answered.header("trailer-x-why"), "that");
-    assert_eq!(
-        answered.json(),
-        json!({"code": "not_found", "message": "no lock"})
-    );
+    let expected = json!({"code": "not_found", "message": "no lock"});
+    assert_eq!(answered.json(), expected);
 
     // Answers that are not gRPC's.
     for answer in [
@@ -155,19 +118,12 @@ async fn a_call_ends_at_its_time() {
     let headers = [JSON, ("connect-timeout-ms", "10")];
     let service = service_fn(|_| std::future::pending::<Result<Response<Body>, Infallible>>());
     let service = layer().layer(service);
-    let response = service
-        .clone()
-        .oneshot(post(ACQUIRE, &headers, "{}"))
-        .await
-        .unwrap();
-    assert_eq!(response.status(), StatusCode::GATEWAY_TIMEOUT);
+    let call = service.clone().oneshot(post(ACQUIRE, &headers, "{}"));
+    assert_eq!(call.await.unwrap().status(), StatusCode::GATEWAY_TIMEOUT);
     let headers = [STREAM, ("connect-timeout-ms", "10")];
     let body = envelope::wrap(0, b"{}");
-    let response = service
-        .oneshot(post(WATCH, &headers, body.clone()))
-        .await
-        .unwrap();
-    assert_eq!(response.status(), StatusCode::OK);
+    let call = service.oneshot(post(WATCH, &headers, body.clone()));
+    assert_eq!(call.await.unwrap().status(), StatusCode::OK);
     // A stream that has begun ends too.
     let endless = service_fn(|_| async {
         let message = envelope::wrap(0, &WatchLocksResponse::default().encode_to_vec());
@@ -195,34 +151,21 @@ async fn methods_without_side_effects_are_called_by_get() {
         "message=eyJuYW1lIjoiYSJ9&base64=1&encoding=json",
     ] {
         let (asked, answered) = serve(get(GET_LOCK, query), lock).await;
-        assert_eq!(
-            message::<GetLockRequest>(asked.unwrap()).name,
-            "a",
-            "{query}"
-        );
+        let asked: GetLockRequest = message(asked.unwrap());
+        assert_eq!(asked.name, "a", "{query}");
         assert_eq!(answered.status, StatusCode::OK);
         assert_eq!(answered.header("cache-control"), "no-store");
-        assert!(
-            answered
-                .headers
-                .get_all("vary")
-                .iter()
-                .any(|value| value == "accept-encoding")
-        );
+        let mut vary = answered.headers.get_all("vary").iter();
+        assert!(vary.any(|value| value == "accept-encoding"));
     }
+    let (invalid, unknown) = ("invalid_argument", "unimplemented");
     for (query, code) in [
-        ("encoding=json", "invalid_argument"),
-        ("message=%7B%7D", "invalid_argument"),
-        (
-            "encoding=json&message=%7B%7D&connect=v2",
-            "invalid_argument",
-        ),
-        ("encoding=json&message=*&base64=1", "invalid_argument"),
-        (
-            "encoding=json&message=%7B%7D&compression=br",
-            "unimplemented",
-        ),
-        ("encoding=json&message=", "invalid_argument"),
+        ("encoding=json", invalid),
+        ("message=%7B%7D", invalid),
+        ("encoding=json&message=%7B%7D&connect=v2", invalid),
+        ("encoding=json&message=*&base64=1", invalid),
+        ("encoding=json&message=%7B%7D&compression=br", unknown),
+        ("encoding=json&message=", invalid),
     ] {
         let (_, answered) = serve(get(GET_LOCK, query), lock).await;
         assert_eq!(answered.json()["code"], code, "{query}");

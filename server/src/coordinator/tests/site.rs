@@ -7,7 +7,7 @@ use leasehold_core::{
     id::{Actor, CoordinatorId, FencingToken, OwnerId, SessionId},
     mode::Mode,
     name::{ClientName, LockName, TtlBounds, Value},
-    session::{CallOutcome, CallRequest, RegistryEvent, TrackedWait, Wait},
+    session::{CallOutcome, CallRequest, RegistryEvent, Wait},
 };
 use leasehold_store::{Options, TlsFiles, WakeUp, measure::Meter};
 use tokio::sync::mpsc;
@@ -18,7 +18,7 @@ use crate::{
     audit::{Audit, Holder},
     config::Config,
     coordinator::{
-        Coordinator, Parts, contention,
+        Coordinator, Parts,
         inbox::{Inbox, InboxEvent},
     },
     limits::Limits,
@@ -102,16 +102,6 @@ impl Site {
         let registry = self.coordinator.registry();
         registry.wait(owner(number), Arc::clone(&inbox));
         inbox
-    }
-
-    /// Announces a waiter.
-    pub(super) fn track(&self, number: u8) -> contention::TrackedWaiter {
-        let wait = TrackedWait {
-            name: name(),
-            acquire: Arc::new(acquire(number)),
-            expires_in: None,
-        };
-        self.coordinator.track(wait, None)
     }
 
     /// Returns who holds the lock and how many wait for it.

@@ -124,37 +124,27 @@ mod tests {
             hold,
             left: Duration::from_secs(left),
         };
+        let votes = || Vote::Votes { hold };
+        let (no, unheard) = (None, ["", "", "", ""]);
         for (agreement, mark, is_durable, durable, expected) in [
-            (["", ""], ["", "", "", ""], None, false, Vote::Unused),
-            (["10000", ""], ["r", "5000", "", ""], None, false, waits(15)),
+            (["", ""], unheard, no, false, Vote::Unused),
+            (["10000", ""], ["r", "5000", "", ""], no, false, waits(15)),
             // What was seen of another run does not count.
             (
                 ["10000", "1"],
                 ["q", "50000", "q", "1"],
-                None,
+                no,
                 false,
                 waits(20),
             ),
-            (
-                ["10000", "1"],
-                ["r", "20000", "", "1"],
-                None,
-                false,
-                Vote::Votes { hold },
-            ),
-            (
-                ["10000", ""],
-                ["r", "0", "r", ""],
-                None,
-                false,
-                Vote::Votes { hold },
-            ),
+            (["10000", "1"], ["r", "20000", "", "1"], no, false, votes()),
+            (["10000", ""], ["r", "0", "r", ""], no, false, votes()),
             (
                 ["10000", "1"],
                 ["q", "0", "", "1"],
                 Some(true),
                 true,
-                Vote::Votes { hold },
+                votes(),
             ),
             (
                 ["10000", "1"],

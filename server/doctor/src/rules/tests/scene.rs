@@ -1,19 +1,6 @@
 //! Healthy deployments, and changes of them.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
-use leasehold_store::{
-    examine::facts::{
-        Clock, ClusterFacts, Facts, FailingNode, Refusal, ReplicaFacts, SentinelFacts,
-        SentinelReport, ServerFacts, ServerReport, StandbyFacts, Topology, Trouble, Vote,
-    },
-    redis::status::DownCause,
-};
-
-use crate::observed::{
-    Certificate, CertificateFile, Coordinator, FileEnds, Limit, NoAnswer, Observations, Permission,
-    Settings, Status, Store, Waiter,
-};
+use super::*;
 
 pub(super) const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 pub(super) const SINGLE: Topology = Topology::Single;

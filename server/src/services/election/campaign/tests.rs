@@ -8,29 +8,23 @@ use std::sync::Arc;
 
 use futures_util::{FutureExt, StreamExt};
 use leasehold_proto::v1::{
-    CampaignProclaim, LostLock, SessionHeartbeat, SessionOpened, SessionReleaseRequested,
+    CampaignProclaim, CampaignResign, GrantedLock, LostLock, SessionHeartbeat, SessionHeartbeatAck,
+    SessionNotGranted, SessionOpened, SessionQueued, SessionReleaseRequested, SessionReleased,
+    SessionValueSet,
 };
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::UnboundedReceiverStream;
+use tonic_types::StatusExt;
 
-use self::messages::{
-    OWNER, assert_closes, campaign, fails, granted, hear, heartbeat, kinds, leading, not_granted,
-    proclaim, queued, refuse, resign, said, say, value_set,
-};
+use self::messages::*;
 use super::*;
 use crate::services::election::candidacy::Candidacy;
 
 #[test]
 fn it_is_told_of_its_place_and_then_of_its_election() {
     let mut campaign = campaign();
-    assert_eq!(
-        kinds(&say(&mut campaign, ACQUIRE, queued())),
-        ["campaigning 3"]
-    );
-    assert_eq!(
-        kinds(&say(&mut campaign, ACQUIRE, granted())),
-        ["elected 5"]
-    );
+    assert_eq!(told(&mut campaign, ACQUIRE, queued()), ["campaigning 3"]);
+    assert_eq!(told(&mut campaign, ACQUIRE, granted()), ["elected 5"]);
     assert!(campaign.next_request.is_none());
     assert!(!campaign.is_ending());
 }
@@ -46,7 +40,7 @@ fn nothing_comes_before_it_was_taken_in() {
     assert_eq!(hear(&mut campaign, proclaim(b"early")), (None, Vec::new()));
     assert_eq!(campaign.answers.len(), 2);
     assert_eq!(
-        kinds(&say(&mut campaign, ACQUIRE, granted())),
+        told(&mut campaign, ACQUIRE, granted()),
         ["campaigning 0", "heartbeat 1", "NOT_LEADER", "elected 5"]
     );
     assert_eq!(campaign.answers.len(), 0);
@@ -71,10 +65,7 @@ fn proclaims_are_answered_in_their_order_whatever_the_store_does() {
         hear(&mut campaign, proclaim(&[0; 4097])),
         (None, Vec::new())
     );
-    assert_eq!(
-        kinds(&say(&mut campaign, UNASKED, heartbeat(1))),
-        ["heartbeat 1"]
-    );
+    assert_eq!(told(&mut campaign, UNASKED, heartbeat(1)), ["heartbeat 1"]);
     assert!(say(&mut campaign, ids[1], value_set(true)).is_empty());
     assert_eq!(
         kinds(&refuse(&mut campaign, ids[0], Reason::StoreIndeterminate)),
@@ -82,10 +73,7 @@ fn proclaims_are_answered_in_their_order_whatever_the_store_does() {
     );
     let (asked, _) = hear(&mut campaign, proclaim(b"three"));
     let (id, _) = asked.unwrap();
-    assert_eq!(
-        kinds(&say(&mut campaign, id, value_set(false))),
-        ["LOCK_LOST"]
-    );
+    assert_eq!(told(&mut campaign, id, value_set(false)), ["LOCK_LOST"]);
     assert!(
         campaign.next_request.is_none(),
         "the candidacy is as it was"
@@ -122,7 +110,7 @@ fn a_loss_is_the_last_word() {
         reason: LostReason::Forced.into(),
     };
     let lost = Response::Lost(SessionLost { locks: vec![lock] });
-    assert_eq!(kinds(&say(&mut campaign, UNASKED, lost)), ["lost Forced"]);
+    assert_eq!(told(&mut campaign, UNASKED, lost), ["lost Forced"]);
     assert_closes(&mut campaign);
 }
 

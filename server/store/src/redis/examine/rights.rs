@@ -209,46 +209,42 @@ mod tests {
 
     #[test]
     fn refusals_name_the_missing_rule() {
-        for (keys, reply, expected) in [
+        for (keys, expected, replies) in [
             // Redis 7, and 6.2.
             (
                 "~l*",
-                "-NOPERM User u has no permissions to run the 'get' command\r\n",
                 Some("+get"),
+                &[
+                    "-NOPERM User u has no permissions to run the 'get' command\r\n",
+                    "-NOPERM this user has no permissions to run the 'get' command or its subcommand\r\n",
+                    "-ERR unknown command 'GET', with args beginning with: 'k'\r\n",
+                ][..],
             ),
             (
                 "~l*",
-                "-NOPERM this user has no permissions to run the 'get' command or its subcommand\r\n",
-                Some("+get"),
-            ),
-            (
-                "~l*",
-                "-NOPERM No permissions to access a key\r\n",
                 Some("~l*"),
-            ),
-            (
-                "~l*",
-                "-NOPERM this user has no permissions to access one of the keys used as arguments\r\n",
-                Some("~l*"),
+                &[
+                    "-NOPERM No permissions to access a key\r\n",
+                    "-NOPERM this user has no permissions to access one of the keys used as arguments\r\n",
+                ],
             ),
             (
                 "",
-                "-NOPERM No permissions to access a channel\r\n",
                 Some("&lh:*"),
+                &["-NOPERM No permissions to access a channel\r\n"],
             ),
             (
                 "",
-                "-NOSCRIPT No matching script. Please use EVAL.\r\n",
                 None,
+                &[
+                    ":0\r\n",
+                    "-NOSCRIPT No matching script. Please use EVAL.\r\n",
+                ],
             ),
-            (
-                "~l*",
-                "-ERR unknown command 'GET', with args beginning with: 'k'\r\n",
-                Some("+get"),
-            ),
-            ("", ":0\r\n", None),
         ] {
-            assert_eq!(rule("get", keys, reply).as_deref(), expected, "{reply}");
+            for reply in replies {
+                assert_eq!(rule("get", keys, reply).as_deref(), expected, "{reply}");
+            }
         }
     }
 }

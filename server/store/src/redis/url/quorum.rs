@@ -52,11 +52,8 @@ mod tests {
 
     #[test]
     fn lists_of_hosts_are_read() {
-        let target = QuorumUrl::parse(
-            "redis+quorum://u:p%40@a,b:7000,[::1]:7001/3?durable=true",
-            None,
-        )
-        .unwrap();
+        let url = "redis+quorum://u:p%40@a,b:7000,[::1]:7001/3?durable=true";
+        let target = QuorumUrl::parse(url, None).unwrap();
         let shown: Vec<String> = target.masters.iter().map(ToString::to_string).collect();
         assert_eq!(
             shown,
@@ -67,52 +64,34 @@ mod tests {
             ]
         );
         assert!(target.durable);
-        assert!(
-            !QuorumUrl::parse("redis+quorum://a,b,c,d", None)
-                .unwrap()
-                .durable
-        );
+        let plain = QuorumUrl::parse("redis+quorum://a,b,c,d", None).unwrap();
+        assert!(!plain.durable);
     }
 
     #[test]
     fn malformed_urls_are_refused_without_their_password() {
         use StoreUrlError as E;
-        type Check = fn(&StoreUrlError) -> bool;
-        let cases: [(&str, Check); 11] = [
-            ("redis://:hunter2@a,b,c", |e| matches!(e, E::Scheme { .. })),
-            ("http+quorum://:hunter2@a,b,c", |e| {
-                matches!(e, E::Scheme { .. })
-            }),
-            ("redis+quorum://:hunter2@a", |e| {
-                matches!(e, E::NumberOfMasters { number: 1 })
-            }),
-            ("redis+quorum://:hunter2@a,b", |e| {
-                matches!(e, E::NumberOfMasters { number: 2 })
-            }),
-            ("redis+quorum://:hunter2@a,b,", |e| {
-                matches!(e, E::BadHost { .. })
-            }),
-            ("redis+quorum://:hunter2@a,,b", |e| {
-                matches!(e, E::BadHost { .. })
-            }),
-            ("redis+quorum://:hunter2@a,b,a:6379", |e| {
+        let of = |rest: &str| format!("redis+quorum://:hunter2@{rest}");
+        let scheme = |e: &_| matches!(e, E::Scheme { .. });
+        let host = |e: &_| matches!(e, E::BadHost { .. });
+        let parameter = |e: &_| matches!(e, E::QuorumParameter);
+        let cases: [(String, fn(&StoreUrlError) -> bool); 11] = [
+            ("redis://:hunter2@a,b,c".to_owned(), scheme),
+            ("http+quorum://:hunter2@a,b,c".to_owned(), scheme),
+            (of("a"), |e| matches!(e, E::NumberOfMasters { number: 1 })),
+            (of("a,b"), |e| matches!(e, E::NumberOfMasters { number: 2 })),
+            (of("a,b,"), host),
+            (of("a,,b"), host),
+            (of("a,b,a:6379"), |e| {
                 matches!(e, E::RepeatedHost { position: 3 })
             }),
-            ("redis+quorum://:hunter2@a,b,c/x", |e| {
-                matches!(e, E::BadDatabase)
-            }),
-            ("redis+quorum://:hunter2@a,b,c?durable", |e| {
-                matches!(e, E::QuorumParameter)
-            }),
-            ("redis+quorum://:hunter2@a,b,c?durable=yes", |e| {
-                matches!(e, E::QuorumParameter)
-            }),
-            ("redis+quorum://:hunter2@a,b,c#x", |e| {
-                matches!(e, E::Fragment)
-            }),
+            (of("a,b,c/x"), |e| matches!(e, E::BadDatabase)),
+            (of("a,b,c?durable"), parameter),
+            (of("a,b,c?durable=yes"), parameter),
+            (of("a,b,c#x"), |e| matches!(e, E::Fragment)),
         ];
         for (url, expected) in cases {
-            let error = QuorumUrl::parse(url, None)
+            let error = QuorumUrl::parse(&url, None)
                 .err()
                 .unwrap_or_else(|| panic!("{url:?} was accepted"));
             assert!(expected(&error), "{url:?} gave {error:?}");

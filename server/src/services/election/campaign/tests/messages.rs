@@ -1,12 +1,6 @@
 //! Candidacies at the points where tests begin, and the messages that they exchange with their candidate and their session.
 
-use leasehold_proto::v1::{
-    CampaignProclaim, CampaignResign, GrantedLock, SessionHeartbeatAck, SessionNotGranted,
-    SessionOpened, SessionQueued, SessionReleased, SessionValueSet,
-};
-use tonic_types::StatusExt;
-
-use super::super::*;
+use super::*;
 
 pub(super) const OWNER: [u8; 16] = [7; 16];
 
@@ -14,14 +8,8 @@ pub(super) const OWNER: [u8; 16] = [7; 16];
 pub(super) fn campaign() -> Campaign {
     let mut campaign = Campaign::default();
     campaign.begin("leader".to_owned(), b"first".to_vec());
-    assert!(
-        say(
-            &mut campaign,
-            UNASKED,
-            Response::Opened(SessionOpened::default())
-        )
-        .is_empty()
-    );
+    let opened = Response::Opened(SessionOpened::default());
+    assert!(say(&mut campaign, UNASKED, opened).is_empty());
     match asked_next(&mut campaign) {
         Some(Request::Acquire(acquire)) => {
             assert_eq!(acquire.name, "leader");
@@ -36,7 +24,7 @@ pub(super) fn campaign() -> Campaign {
 pub(super) fn leading() -> Campaign {
     let mut campaign = campaign();
     assert_eq!(
-        kinds(&say(&mut campaign, ACQUIRE, granted())),
+        told(&mut campaign, ACQUIRE, granted()),
         ["campaigning 0", "elected 5"]
     );
     campaign
@@ -48,6 +36,11 @@ pub(super) fn say(campaign: &mut Campaign, request_id: u64, response: Response) 
         response: Some(response),
     });
     said(campaign)
+}
+
+/// Gives the campaign an answer of its session, and returns the kinds of what its candidate is told.
+pub(super) fn told(campaign: &mut Campaign, request_id: u64, response: Response) -> Vec<String> {
+    kinds(&say(campaign, request_id, response))
 }
 
 pub(super) fn refuse(campaign: &mut Campaign, request_id: u64, reason: Reason) -> Vec<Say> {

@@ -1,12 +1,6 @@
 //! Resignations: of a leader, of a candidate that waits, and those that cross a grant.
 
-use super::{
-    super::*,
-    messages::{
-        OWNER, asked_next, assert_closes, campaign, granted, hear, kinds, leading, not_granted,
-        proclaim, queued, released, resign, say, value_set,
-    },
-};
+use super::*;
 
 #[test]
 fn a_leader_that_resigns_is_told_what_the_release_found() {
@@ -27,7 +21,7 @@ fn a_leader_that_resigns_is_told_what_the_release_found() {
         assert_eq!(hear(&mut campaign, proclaim(b"none")), (None, Vec::new()));
         assert!(say(&mut campaign, RESIGN, released(led)).is_empty());
         assert_eq!(
-            kinds(&say(&mut campaign, proclaimed, value_set(true))),
+            told(&mut campaign, proclaimed, value_set(true)),
             ["proclaimed".to_owned(), format!("resigned {led}")]
         );
         assert_closes(&mut campaign);
@@ -44,7 +38,7 @@ fn a_candidate_that_resigns_while_it_waits_is_cancelled() {
     };
     assert_eq!(cancel.acquire_request_id, ACQUIRE);
     assert_eq!(
-        kinds(&say(&mut campaign, ACQUIRE, not_granted())),
+        told(&mut campaign, ACQUIRE, not_granted()),
         ["resigned false"]
     );
     assert_closes(&mut campaign);
@@ -59,7 +53,7 @@ fn a_grant_that_crosses_a_resign_is_given_back_and_not_told() {
     let release = asked_next(&mut campaign);
     assert!(matches!(release, Some(Request::Release(_))), "{release:?}");
     assert_eq!(
-        kinds(&say(&mut campaign, RESIGN, released(true))),
+        told(&mut campaign, RESIGN, released(true)),
         ["resigned true"]
     );
     assert_closes(&mut campaign);
@@ -71,28 +65,22 @@ fn a_resign_before_the_store_has_answered_waits_for_what_it_is_to_end() {
     let mut waiting = campaign();
     assert_eq!(hear(&mut waiting, resign()), (None, Vec::new()));
     assert!(waiting.is_ending());
-    assert_eq!(
-        kinds(&say(&mut waiting, ACQUIRE, queued())),
-        ["campaigning 3"]
-    );
+    assert_eq!(told(&mut waiting, ACQUIRE, queued()), ["campaigning 3"]);
     let cancel = asked_next(&mut waiting);
     assert!(matches!(cancel, Some(Request::Cancel(_))), "{cancel:?}");
     assert_eq!(
-        kinds(&say(&mut waiting, ACQUIRE, not_granted())),
+        told(&mut waiting, ACQUIRE, not_granted()),
         ["resigned false"]
     );
     assert_closes(&mut waiting);
     // It turns out to lead.
     let mut elected = campaign();
     hear(&mut elected, resign());
-    assert_eq!(
-        kinds(&say(&mut elected, ACQUIRE, granted())),
-        ["campaigning 0"]
-    );
+    assert_eq!(told(&mut elected, ACQUIRE, granted()), ["campaigning 0"]);
     let release = asked_next(&mut elected);
     assert!(matches!(release, Some(Request::Release(_))), "{release:?}");
     assert_eq!(
-        kinds(&say(&mut elected, RESIGN, released(true))),
+        told(&mut elected, RESIGN, released(true)),
         ["resigned true"]
     );
     assert_closes(&mut elected);
