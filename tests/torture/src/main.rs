@@ -34,7 +34,8 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context, bail};
+use anyhow::Context;
+use clap::{Parser, ValueEnum};
 use leasehold_tests::{Network, binaries, hosts};
 use leasehold_torture::stalls;
 use rand::{Rng, SeedableRng, rngs::StdRng};
@@ -58,65 +59,51 @@ const OVERTIME: Duration = Duration::from_secs(240);
 /// Longest time until everything has ended after the run was broken off.
 const BROKEN_OFF: Duration = Duration::from_secs(10);
 
+/// Runs coordinators, a store and clients, does faults to them by a seed, and has the history checked.
+#[derive(Parser)]
 struct Arguments {
+    #[arg(long, default_value_t = 10.0)]
     minutes: f64,
-    seed: u64,
-    topology: Topology,
+    /// By chance if it is not said.
+    #[arg(long)]
+    seed: Option<u64>,
+    #[arg(long, value_enum, default_value = "single")]
+    store: Topology,
+    #[arg(long)]
     directory: Option<PathBuf>,
+    #[arg(long)]
     brief: bool,
-    network: bool,
+    #[arg(long, value_enum, default_value = "yes")]
+    network: Answer,
     /// Decided by the seed if it is not said.
-    tls: Option<bool>,
+    #[arg(long, value_enum)]
+    tls: Option<Answer>,
+    #[arg(long)]
     planted: Option<String>,
-    /// Clients on other libraries, `NAME=COMMAND`.
+    /// Clients on another library, `NAME=COMMAND`.
+    #[arg(long = "library")]
     libraries: Vec<String>,
 }
 
-fn arguments() -> anyhow::Result<Arguments> {
-    let mut parsed = Arguments {
-        minutes: 10.0,
-        seed: rand::rng().random_range(0..1_000_000),
-        topology: Topology::Single,
-        directory: None,
-        brief: false,
-        network: true,
-        tls: None,
-        planted: None,
-        libraries: Vec::new(),
-    };
-    let mut arguments = std::env::args().skip(1);
-    while let Some(name) = arguments.next() {
-        if name == "--brief" {
-            parsed.brief = true;
-            continue;
-        }
-        let value = arguments.next();
-        let value = value.with_context(|| format!("{name} needs a value"))?;
-        match &*name {
-            "--minutes" => parsed.minutes = value.parse().context("MINUTES is a number")?,
-            "--seed" => parsed.seed = value.parse().context("SEED is a number")?,
-            "--store" => parsed.topology = Topology::named(&value)?,
-            "--network" => parsed.network = value != "no",
-            "--tls" => parsed.tls = Some(value != "no"),
-            "--planted" => parsed.planted = Some(value),
-            "--library" => parsed.libraries.push(value),
-            "--directory" => parsed.directory = Some(value.into()),
-            _ => bail!("there is no option {name}"),
-        }
-    }
-    Ok(parsed)
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Answer {
+    Yes,
+    No,
 }
 
 fn main() -> anyhow::Result<ExitCode> {
-    let arguments = arguments()?;
-    let network = arguments.network.then(hosts::enter);
+    let arguments = Arguments::parse();
+    let network = (arguments.network == Answer::Yes).then(hosts::enter);
     if let Some(Err(reason)) = &network {
         eprintln!(
             "torture: goes on without network namespaces, and so without partitions, lost packets and slow links: {reason}"
         );
     }
-    let (seed, topology) = (arguments.seed, arguments.topology);
-    let tls = arguments.tls.unwrap_or_else(|| speaks_tls(seed, topology));
+    let seed = arguments.seed;
+    let seed = seed.unwrap_or_else(|| rand::rng().random_range(0..1_000_000));
+    let topology = arguments.store;
+    let tls = arguments.tls.map(|answer| answer == Answer::Yes);
+    let tls = tls.unwrap_or_else(|| speaks_tls(seed, topology));
     let planted = arguments.planted.as_deref().map(Planted::named);
     let planted = planted.transpose()?.unwrap_or_default();
     let crew = Crew::new(&arguments.libraries, planted.in_clients)?;

@@ -9,6 +9,7 @@ use std::{
 };
 
 use leasehold_torture::history::History;
+use serde::Serialize;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -24,7 +25,7 @@ pub(crate) struct Record {
 }
 
 /// Effects of a fault, which the checker has to know.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Effects {
     pub(crate) loses_data: bool,
     pub(crate) cuts_leases: bool,
@@ -123,19 +124,10 @@ impl Record {
     /// Records that a fault begins, and returns its number.
     pub(crate) fn begin(&self, what: &str, target: &str, effects: &Effects) -> u64 {
         let fault = self.faults.fetch_add(1, Ordering::Relaxed);
-        let fields = json!({
-            "fault": fault,
-            "what": what,
-            "target": target,
-            "loses_data": effects.loses_data,
-            "cuts_leases": effects.cuts_leases,
-            "forces": effects.forces,
-            "resets": effects.resets,
-            "disconnects": effects.disconnects,
-            "stops": effects.stops,
-            "disturbs": effects.disturbs,
-            "revokes": effects.revokes,
-        });
+        let mut fields = json!(effects);
+        fields["fault"] = json!(fault);
+        fields["what"] = json!(what);
+        fields["target"] = json!(target);
         self.line("fault_began", fields);
         fault
     }

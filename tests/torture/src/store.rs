@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::bail;
+use clap::ValueEnum;
 use leasehold_tests::{
     Cluster, FaultProxy, Host, Masters, Network, RedisServer, Sentinels, WallClock, audit,
     cluster::SLOTS, redis_server::RedisOptions, wait,
@@ -24,7 +24,7 @@ const SETTLED: Duration = Duration::from_secs(30);
 const MASTERS: usize = 5;
 
 /// Kind of a store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Topology {
     Memory,
     Single,
@@ -50,17 +50,6 @@ impl Topology {
             Self::Cluster => "cluster",
             Self::Quorum => "quorum",
         }
-    }
-
-    pub(crate) fn named(name: &str) -> anyhow::Result<Self> {
-        let found = Self::ALL
-            .into_iter()
-            .find(|topology| topology.name() == name);
-        let Some(topology) = found else {
-            let names = Self::ALL.map(Self::name).join(", ");
-            bail!("there is no store {name:?}; there are {names}");
-        };
-        Ok(topology)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::{
     io::Read,
     net::SocketAddr,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -12,7 +12,8 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context, bail};
+use anyhow::Context;
+use clap::Parser;
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use serde_json::{Value, json};
 use tokio::{
@@ -33,6 +34,21 @@ use crate::{
 const MOVED: u64 = 10_000;
 
 /// Arguments of a client process: `NAME ENDPOINTS REGISTERS HISTORY SEED TTL_MS GRACE_MS TASKS STORE [CREDENTIALS]`.
+#[derive(Debug, Parser)]
+struct Words {
+    name: String,
+    endpoints: String,
+    registers: SocketAddr,
+    history: PathBuf,
+    seed: u64,
+    ttl_ms: u64,
+    grace_ms: u64,
+    tasks: u32,
+    store: String,
+    credentials: Option<PathBuf>,
+}
+
+/// Settings of a client process, by its arguments.
 #[derive(Debug)]
 pub struct Arguments {
     /// Addresses of the coordinators, or of the store, separated by commas.
@@ -54,49 +70,26 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// Reads the arguments of this process, and begins its history.
-    ///
-    /// # Errors
-    ///
-    /// If they are not as they have to be.
-    pub fn read() -> anyhow::Result<Self> {
-        let arguments: Vec<String> = std::env::args().skip(1).collect();
-        let [
-            name,
-            endpoints,
-            registers,
-            history,
-            seed,
-            ttl,
-            grace,
-            tasks,
-            store,
-            credentials @ ..,
-        ] = &arguments[..]
-        else {
-            bail!(
-                "usage: NAME ENDPOINTS REGISTERS HISTORY SEED TTL_MS GRACE_MS TASKS STORE [CREDENTIALS]"
-            );
-        };
-        let millis = |text: &str| anyhow::Ok(Duration::from_millis(text.parse()?));
-        let path = Path::new(history);
-        stalls::watch(name, path.with_extension("stalls.jsonl"));
-        Ok(Self {
-            endpoints: endpoints.clone(),
-            seed: seed.parse().context("SEED is a number")?,
-            ttl: millis(ttl)?,
-            grace: millis(grace)?,
-            tasks: tasks.parse().context("TASKS is a number")?,
-            store: store.clone(),
-            credentials: credentials.first().map(PathBuf::from),
+    /// Reads the arguments of this process, and begins its history. Ends the process if they are not as they have to be.
+    pub fn read() -> Self {
+        let words = Words::parse();
+        stalls::watch(&words.name, words.history.with_extension("stalls.jsonl"));
+        Self {
+            endpoints: words.endpoints,
+            seed: words.seed,
+            ttl: Duration::from_millis(words.ttl_ms),
+            grace: Duration::from_millis(words.grace_ms),
+            tasks: words.tasks,
+            store: words.store,
+            credentials: words.credentials,
             worker: Worker {
-                name: name.clone(),
-                history: History::create(path),
-                registers: registers.parse().context("REGISTERS is an address")?,
+                name: words.name,
+                history: History::create(&words.history),
+                registers: words.registers,
                 asks: AtomicU64::new(1),
                 stop: stop_at_end_of_input(),
             },
-        })
+        }
     }
 }
 
@@ -287,12 +280,12 @@ pub fn left(until: u64) -> Duration {
 ///
 /// # Errors
 ///
-/// If the arguments are wrong, or a task panics.
+/// If a task panics.
 pub async fn run_tasks<F>(live: fn(Arc<Arguments>, StdRng) -> F) -> anyhow::Result<()>
 where
     F: Future<Output = ()> + Send + 'static,
 {
-    let arguments = Arc::new(Arguments::read()?);
+    let arguments = Arc::new(Arguments::read());
     let mut random = StdRng::seed_from_u64(arguments.seed);
     let mut running = JoinSet::new();
     for _ in 0..arguments.tasks {

@@ -40,7 +40,7 @@ async fn main() -> anyhow::Result<()> {
     if let Err(name) = leasehold_client::planted::plant_from_environment() {
         anyhow::bail!("there is no fault {name} to plant");
     }
-    let arguments = Arguments::read()?;
+    let arguments = Arguments::read();
     let worker = arguments.worker;
     let mut random = StdRng::seed_from_u64(arguments.seed);
     let mut builder = Client::builder();
