@@ -12,11 +12,7 @@
 //!
 //! `instance.rs` has what an application would do, `begin.lua` and `finish.lua` have what its storage would do; the rest
 //! is stage machinery. `README.md` explains what one sees.
-#![expect(
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "the report is the program's output"
-)]
+#![expect(clippy::print_stdout, reason = "the report is the program's output")]
 
 mod instance;
 mod leaders;
@@ -66,26 +62,15 @@ enum Mode {
 
 // Everything runs in the main thread: children must not be started from one that ends earlier.
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> ExitCode {
+async fn main() -> anyhow::Result<ExitCode> {
     let cli = Cli::parse();
-    let result = match cli.mode {
-        Some(Mode::Instance(orders)) => {
-            let number = orders.number;
-            let result = instance::run(orders).await;
-            result
-                .map(|()| true)
-                .with_context(|| format!("instance {number}"))
-        }
-        None => demonstrate(cli).await,
-    };
-    match result {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("{error:#}");
-            ExitCode::FAILURE
-        }
+    if let Some(Mode::Instance(orders)) = cli.mode {
+        let number = orders.number;
+        let ended = instance::run(orders).await;
+        ended.with_context(|| format!("instance {number}"))?;
+        return Ok(ExitCode::SUCCESS);
     }
+    Ok(ExitCode::from(u8::from(!demonstrate(cli).await?)))
 }
 
 /// Shows everything, and tells whether it came out as promised.

@@ -65,26 +65,15 @@ enum Mode {
 
 // Everything runs in the main thread: children must not be started from one that ends earlier.
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> ExitCode {
+async fn main() -> anyhow::Result<ExitCode> {
     let cli = Cli::parse();
-    let result = match cli.mode {
-        Some(Mode::Worker(orders)) => {
-            let number = orders.number;
-            let result = worker::run(orders).await;
-            result
-                .map(|()| true)
-                .with_context(|| format!("worker {number}"))
-        }
-        None => demonstrate(cli).await,
-    };
-    match result {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("{error:#}");
-            ExitCode::FAILURE
-        }
+    if let Some(Mode::Worker(orders)) = cli.mode {
+        let number = orders.number;
+        let ended = worker::run(orders).await;
+        ended.with_context(|| format!("worker {number}"))?;
+        return Ok(ExitCode::SUCCESS);
     }
+    Ok(ExitCode::from(u8::from(!demonstrate(cli).await?)))
 }
 
 /// Shows everything, and tells whether it came out as expected.
