@@ -22,10 +22,7 @@ fn a_disowned_stream_suspends_what_is_held_whatever_the_grace() {
     // It is kept for no longer than it was promised.
     session.stream_ends(6_000, StreamEnd::Disowned);
     assert_eq!(session.state(14_999), LockState::Suspended);
-    assert_eq!(
-        session.state(15_000),
-        LockState::Lost(LostReason::Unauthenticated)
-    );
+    assert_eq!(session.held(15_000, 0), Err(LostReason::Unauthenticated));
 }
 
 #[test]

@@ -80,10 +80,8 @@ fn several_names_that_cross_a_cancellation_are_all_given_back() {
     let mut session = Session::open_at(0);
     session.ask(0, 1, exclusive(&[1, 2]));
     assert_eq!(session.cancel(1, 1), [Cancel(2)]);
-    assert_eq!(
-        session.grant_all(2, 2, &[(1, 10, 1), (2, 20, 1)], 0),
-        [Release(4, 10), Release(5, 20)]
-    );
+    let seen = session.grant_all(2, 2, &[(1, 10, 1), (2, 20, 1)], 0);
+    assert_eq!(seen, [Release(4, 10), Release(5, 20)]);
 }
 
 #[test]
@@ -246,10 +244,8 @@ fn a_deadlock_is_told_although_the_coordinator_is_going_away() {
     session.acquire(1, 3, None);
     session.message(2, 0, draining());
     let deadlock = refusal(tonic::Code::Aborted, "DEADLOCK");
-    assert_eq!(
-        session.message(3, 3, Response::Error(deadlock)),
-        [Failed(2, "deadlock")]
-    );
+    let seen = session.message(3, 3, Response::Error(deadlock));
+    assert_eq!(seen, [Failed(2, "deadlock")]);
     // What another coordinator may serve waits for that one.
     let leaving = refusal(tonic::Code::Unavailable, "DRAINING");
     assert_eq!(session.message(3, 4, Response::Error(leaving)), []);

@@ -24,20 +24,16 @@ fn a_release_is_confirmed_or_found_lost() {
     session.acquire(3, 2, None);
     session.grant(3, 4, 2, 2, 0);
     assert_eq!(session.release(4, 1, Some(81)), [Release(5, 2)]);
-    assert_eq!(
-        session.message(5, 5, released(false)),
-        [HoldFailed(81, "lost")]
-    );
+    let seen = session.message(5, 5, released(false));
+    assert_eq!(seen, [HoldFailed(81, "lost")]);
 }
 
 #[test]
 fn a_release_that_cannot_be_served_is_repeated_until_it_is() {
     let mut session = Session::holding(0);
     session.release(0, 0, Some(80));
-    assert_eq!(
-        session.failure(10, 3, tonic::Code::Unavailable),
-        [HoldFailed(80, "refused")]
-    );
+    let seen = session.failure(10, 3, tonic::Code::Unavailable);
+    assert_eq!(seen, [HoldFailed(80, "refused")]);
     assert_eq!(session.alarm(), Some(110));
     assert_eq!(session.tick(109), []);
     assert_eq!(session.tick(110), [Release(4, 1)]);
@@ -89,10 +85,7 @@ fn the_end_of_the_stream_loses_every_lock_and_repeats_every_wait() {
     session.change(100, 0, Change::Value(Vec::new()), 90);
 
     session.stream_ended(200);
-    assert_eq!(
-        session.lease(0).alive(at(200)),
-        Err(LostReason::SessionEnded)
-    );
+    assert_eq!(session.held(200, 0), Err(LostReason::SessionEnded));
     let mut seen = session.seen();
     seen.sort_by_key(|seen| format!("{seen:?}"));
     assert_eq!(
@@ -100,15 +93,11 @@ fn the_end_of_the_stream_loses_every_lock_and_repeats_every_wait() {
         [Failed(4, "unavailable"), HoldFailed(90, "unconfirmed")]
     );
     // Numbers begin anew, and the wait is what is left of it.
-    assert_eq!(
-        session.reopen(1_100),
-        [Opened, asked(2, 2, None), asked(3, 3, Some(4_000))]
-    );
+    let seen = session.reopen(1_100);
+    assert_eq!(seen, [Opened, asked(2, 2, None), asked(3, 3, Some(4_000))]);
     // The guard of the old stream goes; nothing is asked about it on the new one.
-    assert_eq!(
-        session.release(1_200, 0, Some(80)),
-        [HoldFailed(80, "lost")]
-    );
+    let seen = session.release(1_200, 0, Some(80));
+    assert_eq!(seen, [HoldFailed(80, "lost")]);
 }
 
 #[test]
@@ -140,14 +129,10 @@ fn a_failed_attempt_to_connect_fails_tries_and_a_hopeless_one_everybody() {
     session.acquire(0, 1, Some(0));
     session.acquire(0, 2, None);
     assert_eq!(session.alarm(), None);
-    assert_eq!(
-        session.connect_failed(100, true),
-        [Failed(1, "unavailable")]
-    );
-    assert_eq!(
-        session.connect_failed(200, false),
-        [Failed(2, "unavailable")]
-    );
+    let seen = session.connect_failed(100, true);
+    assert_eq!(seen, [Failed(1, "unavailable")]);
+    let seen = session.connect_failed(200, false);
+    assert_eq!(seen, [Failed(2, "unavailable")]);
 }
 
 #[test]
@@ -183,10 +168,8 @@ fn a_drain_is_left_when_nothing_is_held_and_waits_move_on() {
     assert_eq!(session.message(5, 4, released(true)), [Done(80), Close]);
     let closed = Response::Closed(v1::SessionClosed {});
     assert_eq!(session.message(6, 5, closed), [HangUp]);
-    assert_eq!(
-        session.reopen(100),
-        [Opened, asked(2, 2, None), asked(3, 3, None)]
-    );
+    let seen = session.reopen(100);
+    assert_eq!(seen, [Opened, asked(2, 2, None), asked(3, 3, None)]);
 }
 
 #[test]
@@ -202,10 +185,7 @@ fn closing_tells_guards_first_then_the_coordinator() {
     let mut session = Session::holding(0);
     session.acquire(0, 2, None);
     session.machine.close(at(1));
-    assert_eq!(
-        session.lease(0).alive(at(1)),
-        Err(LostReason::SessionClosed)
-    );
+    assert_eq!(session.held(1, 0), Err(LostReason::SessionClosed));
     assert_eq!(session.seen(), [Failed(2, "closed"), Close]);
     assert_eq!(session.acquire(2, 3, None), [Failed(3, "closed")]);
     assert_eq!(session.release(2, 0, None), []);

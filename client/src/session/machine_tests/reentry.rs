@@ -57,10 +57,8 @@ fn a_loss_ends_every_guard_and_nothing_is_given_back() {
     assert_eq!(session.message(1, 0, lost), []);
     for guard in 0..2 {
         assert_eq!(session.held(1, guard), Err(LostReason::Forced));
-        assert_eq!(
-            session.release(2, guard, Some(80)),
-            [HoldFailed(80, "lost")]
-        );
+        let seen = session.release(2, guard, Some(80));
+        assert_eq!(seen, [HoldFailed(80, "lost")]);
     }
 }
 
@@ -75,10 +73,8 @@ fn an_answer_that_there_is_no_such_hold_ends_every_guard() {
 
     let mut session = held_twice();
     session.release(1, 0, Some(80));
-    assert_eq!(
-        session.message(2, 4, released(false)),
-        [HoldFailed(80, "lost")]
-    );
+    let seen = session.message(2, 4, released(false));
+    assert_eq!(seen, [HoldFailed(80, "lost")]);
     assert_eq!(session.held(2, 1), Err(LostReason::Unknown));
     assert_eq!(session.release(3, 1, None), []);
 }
@@ -168,10 +164,8 @@ fn an_actor_asks_anew_only_when_what_it_abandoned_has_been_answered() {
     assert_eq!(session.acquire(3, 4, None), [asked(4, 4, None)]);
     assert_eq!(session.cancel(3, 4), [Cancel(4)]);
     assert_eq!(session.acquire(3, 5, None), [asked(6, 5, None)]);
-    assert_eq!(
-        session.grant(4, 2, 1, 1, 0),
-        [Release(7, 1), asked(8, 1, None)]
-    );
+    let seen = session.grant(4, 2, 1, 1, 0);
+    assert_eq!(seen, [Release(7, 1), asked(8, 1, None)]);
 
     assert_eq!(session.cancel(5, 2), [Cancel(8)]);
     assert_eq!(session.ask(5, 6, alone(1)), []);

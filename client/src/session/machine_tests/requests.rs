@@ -20,10 +20,8 @@ fn grants_that_nobody_asked_for_are_given_back() {
 fn grants_of_another_lock_are_given_back_and_reported() {
     let mut session = Session::open_at(0);
     session.acquire(0, 1, None);
-    assert_eq!(
-        session.grant(2, 2, 5, 1, 0),
-        [Release(3, 1), Failed(1, "refused")]
-    );
+    let seen = session.grant(2, 2, 5, 1, 0);
+    assert_eq!(seen, [Release(3, 1), Failed(1, "refused")]);
 }
 
 #[test]
@@ -31,14 +29,10 @@ fn grants_that_come_too_late_to_be_used_are_given_back_and_asked_for_again() {
     let mut session = Session::open_at(0);
     session.acquire(0, 1, Some(60_000));
     session.acquire(0, 2, Some(0));
-    assert_eq!(
-        session.grant(9_900, 2, 1, 1, 0),
-        [Release(4, 1), asked(5, 1, Some(50_100))]
-    );
-    assert_eq!(
-        session.grant(9_900, 3, 2, 2, 0),
-        [Release(6, 2), Failed(2, "unavailable")]
-    );
+    let seen = session.grant(9_900, 2, 1, 1, 0);
+    assert_eq!(seen, [Release(4, 1), asked(5, 1, Some(50_100))]);
+    let seen = session.grant(9_900, 3, 2, 2, 0);
+    assert_eq!(seen, [Release(6, 2), Failed(2, "unavailable")]);
 }
 
 #[test]
@@ -63,10 +57,8 @@ fn answers_that_one_request_failed_concern_that_one_alone() {
     session.acquire(0, 1, None);
     session.acquire(0, 2, None);
     session.grant(1, 3, 2, 1, 0);
-    assert_eq!(
-        session.failure(2, 2, tonic::Code::InvalidArgument),
-        [Failed(1, "refused")]
-    );
+    let seen = session.failure(2, 2, tonic::Code::InvalidArgument);
+    assert_eq!(seen, [Failed(1, "refused")]);
     assert_eq!(session.lease(0).alive(at(2)), Ok(at(9_900)));
 }
 
@@ -88,9 +80,7 @@ fn answers_to_a_value_set_that_find_no_hold_end_it() {
     assert_eq!(session.change(2, 0, value(), 71), [SetValue(4)]);
     let answer = |value_set| Response::ValueSet(v1::SessionValueSet { value_set });
     assert_eq!(session.message(3, 3, answer(true)), [Done(70)]);
-    assert_eq!(
-        session.message(3, 4, answer(false)),
-        [HoldFailed(71, "lost")]
-    );
+    let seen = session.message(3, 4, answer(false));
+    assert_eq!(seen, [HoldFailed(71, "lost")]);
     assert_eq!(session.lease(0).alive(at(3)), Err(LostReason::Unknown));
 }

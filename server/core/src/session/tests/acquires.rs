@@ -155,8 +155,7 @@ fn a_release_that_the_store_does_not_answer_goes_on_in_the_background() {
     scene.ask(3, Request::Cancel(2));
     scene.fail(indeterminate());
     assert_eq!(not_granted(&mut scene, 2), NotGranted::Cancelled);
-    assert_eq!(scene.cleanups[0].owner, ticket);
-    assert_eq!(scene.cleanups[0].end, End::Clean);
+    assert_eq!(scene.released(), [(ticket, End::Clean)]);
 }
 
 #[test]
@@ -177,14 +176,10 @@ fn an_acquire_whose_answer_is_lost_is_released_until_it_can_have_arrived() {
     scene.fail(indeterminate());
     assert_eq!(refused(&mut scene, 2), Refused::Store(indeterminate()));
     let cleanup = &scene.cleanups[0];
-    assert_eq!(
-        cleanup.may_arrive_until,
-        Some(began.after(STORE_TIMEOUT * 3))
-    );
-    assert_eq!(
-        cleanup.gone_at,
-        scene.now.after(PLACES_KEPT + TTL + STORE_TIMEOUT * 3)
-    );
+    let arrives = began.after(STORE_TIMEOUT * 3);
+    assert_eq!(cleanup.may_arrive_until, Some(arrives));
+    let gone = scene.now.after(PLACES_KEPT + TTL + STORE_TIMEOUT * 3);
+    assert_eq!(cleanup.gone_at, gone);
     // One that was not sent leaves nothing.
     scene.ask(3, Request::Acquire(acquire("a")));
     scene.fail(unavailable());

@@ -7,8 +7,7 @@ use super::*;
 fn a_peer_that_is_gone_has_everything_released_at_once() {
     let mut scene = Scene::configured(|config| config.grace = Duration::ZERO);
     let held = scene.hold(2, acquire("a"))[0];
-    scene.other_takes("b");
-    let ticket = scene.queue(3, acquire("b"));
+    let ticket = scene.wait_for(3, "b");
     scene.ask(4, Request::Acquire(acquire("c")));
     scene.end_stream(StreamEnd::ByPeer);
     assert_eq!(scene.session.phase(), Phase::Ended);
@@ -19,19 +18,14 @@ fn a_peer_that_is_gone_has_everything_released_at_once() {
     assert_eq!(ended(held), (End::Unclean, false));
     assert_eq!(ended(ticket), (End::Clean, false));
     assert_eq!(scene.cleanups.len(), 3);
-    assert!(
-        scene
-            .cleanups
-            .iter()
-            .any(|it| it.may_arrive_until.is_some())
-    );
+    let mut cleanups = scene.cleanups.iter();
+    assert!(cleanups.any(|it| it.may_arrive_until.is_some()));
 }
 
 #[test]
 fn a_broken_stream_leaves_the_holds_until_the_client_can_not_believe_in_them() {
     let (mut scene, held) = Scene::holding("a");
-    scene.other_takes("b");
-    let ticket = scene.queue(3, acquire("b"));
+    let ticket = scene.wait_for(3, "b");
     scene.end_stream(StreamEnd::Cut);
     assert!(scene.is_detached);
     // Its wait ends at once.
@@ -64,10 +58,7 @@ fn a_session_with_a_grace_is_kept_and_its_keys_end_with_the_grace() {
     // One that fails is tried again, for what is left.
     scene.fail(indeterminate());
     scene.pass(Duration::from_millis(100));
-    let Op::Renew { ttl, .. } = scene.sent[0].op else {
-        panic!("not shortened");
-    };
-    assert_eq!(ttl, GRACE - Duration::from_millis(100));
+    assert_eq!(scene.renewed_for(), GRACE - Duration::from_millis(100));
     scene.answer();
     scene.pass(GRACE - Duration::from_millis(101));
     assert!(scene.cleanups.is_empty());
@@ -104,10 +95,7 @@ fn a_renewal_that_is_under_way_is_followed_by_the_shortening() {
     assert_eq!(scene.sent.len(), 1);
     scene.answer();
     scene.pass(Duration::ZERO);
-    let Op::Renew { ttl, .. } = scene.sent[0].op else {
-        panic!("not shortened");
-    };
-    assert_eq!(ttl, GRACE);
+    assert_eq!(scene.renewed_for(), GRACE);
 }
 
 #[test]
@@ -174,8 +162,7 @@ fn a_session_whose_promises_have_passed_is_not_kept() {
 #[test]
 fn what_was_revoked_ends_when_its_client_is_gone_although_its_place_is_kept() {
     let (mut scene, revoked) = Scene::holding("a");
-    scene.other_takes("b");
-    scene.queue(3, acquire("b"));
+    scene.wait_for(3, "b");
     scene.revise(|of, _| *of == name("b"));
     scene.end_stream(StreamEnd::ByPeer);
     assert_eq!(scene.session.phase(), Phase::Detached);

@@ -5,8 +5,7 @@ use super::*;
 #[test]
 fn a_close_gives_everything_back_before_it_is_answered() {
     let (mut scene, held) = Scene::holding("a");
-    scene.other_takes("b");
-    scene.queue(3, acquire("b"));
+    scene.wait_for(3, "b");
     scene.ask(4, Request::Acquire(acquire("c")));
     scene.ask(5, Request::Close(Closer::Client));
     assert_eq!(scene.session.phase(), Phase::Closing);
@@ -56,8 +55,7 @@ fn what_was_revoked_outlasts_a_close_unless_the_client_itself_closes() {
 #[test]
 fn a_coordinator_that_stops_leaves_holds_and_places_to_be_resumed() {
     let (mut scene, _) = Scene::holding("a");
-    scene.other_takes("b");
-    scene.queue(3, acquire("b"));
+    scene.wait_for(3, "b");
     scene.ask(4, Request::Acquire(acquire("c")));
     scene.handle(Input::Stopping);
     assert_eq!(scene.ended_stream, Some(Some(Refused::Stopped)));
@@ -71,8 +69,7 @@ fn a_coordinator_that_stops_leaves_holds_and_places_to_be_resumed() {
 #[test]
 fn a_place_whose_ticket_is_not_told_is_given_up_when_the_coordinator_stops() {
     let mut scene = Scene::configured(|config| config.tells_tickets = false);
-    scene.other_takes("b");
-    let ticket = scene.queue(3, acquire("b"));
+    let ticket = scene.wait_for(3, "b");
     scene.handle(Input::Stopping);
     assert_eq!(scene.cleanups[0].owner, ticket);
 }
@@ -100,8 +97,7 @@ fn a_session_is_told_how_long_it_may_still_be_served() {
 #[test]
 fn a_driver_that_is_dropped_leaves_nothing() {
     let (mut scene, _) = Scene::holding("a");
-    scene.other_takes("b");
-    scene.queue(3, acquire("b"));
+    scene.wait_for(3, "b");
     scene.ask(4, Request::Close(Closer::Client));
     scene.terminate();
     assert_eq!(scene.session.phase(), Phase::Ended);
@@ -154,8 +150,7 @@ fn a_release_that_is_under_way_goes_on_as_one_when_the_session_ends() {
 #[test]
 fn an_operator_ends_a_session_with_all_that_it_has_and_its_client_is_told() {
     let (mut scene, held) = Scene::holding("a");
-    scene.other_takes("b");
-    scene.queue(3, acquire("b"));
+    scene.wait_for(3, "b");
     scene.ask(4, Request::Acquire(acquire("c")));
     scene.handle(Input::EndedByOperator);
     let said = scene.said();

@@ -182,8 +182,7 @@ fn a_hold_that_can_not_be_renewed_ends_when_its_time_is_over() {
     let locks = lost(&mut scene);
     assert_eq!(locks[0].why, LostWhy::Store(Loss::Expired));
     // Nobody could say what is in the store now.
-    assert_eq!(scene.cleanups[0].owner, owner);
-    assert_eq!(scene.cleanups[0].end, End::Unclean);
+    assert_eq!(scene.released(), [(owner, End::Unclean)]);
     assert_eq!(scene.session.holds(), 0);
 }
 

@@ -186,10 +186,8 @@ fn an_error_that_stays_ends_it_at_once() {
         reason: "nonsense".to_owned(),
     };
     scene.fail(error.clone());
-    assert_eq!(
-        scene.ended_stream,
-        Some(Some(Refused::ResumeUnanswered(error)))
-    );
+    let refused = Refused::ResumeUnanswered(error);
+    assert_eq!(scene.ended_stream, Some(Some(refused)));
 }
 
 #[test]
@@ -390,9 +388,7 @@ fn a_session_says_from_which_ones_it_has_resumed() {
     scene.other_waits(8, "b");
     for known in 1..=2 {
         scene.answer();
-        assert_eq!(
-            scene.predecessors,
-            vec![SessionId::from_bytes(OTHER); known]
-        );
+        let others = vec![SessionId::from_bytes(OTHER); known];
+        assert_eq!(scene.predecessors, others);
     }
 }

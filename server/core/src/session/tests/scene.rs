@@ -447,6 +447,20 @@ impl Scene {
         }
     }
 
+    /// Queues behind somebody else who takes the lock; gives the ticket.
+    pub(super) fn wait_for(&mut self, request: RequestId, text: &str) -> OwnerId {
+        self.other_takes(text);
+        self.queue(request, acquire(text))
+    }
+
+    /// Returns for how long the oldest command renews a hold.
+    pub(super) fn renewed_for(&self) -> Duration {
+        match self.sent[0].op {
+            Op::Renew { ttl, .. } => ttl,
+            ref other => panic!("{other:?}"),
+        }
+    }
+
     /// Returns the answers since the last call, in short.
     pub(super) fn said_in_short(&mut self) -> Vec<(RequestId, &'static str)> {
         let said = self.said().into_iter();
