@@ -144,9 +144,7 @@ mod tests {
             assert_eq!(Endpoints::from(given).as_str(), url, "{given}");
         }
         let several = Endpoints::from("a, https://b ,c:1");
-        assert_eq!(
-            several.urls(),
-            ["http://a:7420", "https://b:7420", "http://c:1"]
-        );
+        let expected = ["http://a:7420", "https://b:7420", "http://c:1"];
+        assert_eq!(several.urls(), expected);
     }
 }

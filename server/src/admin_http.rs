@@ -247,7 +247,6 @@ async fn openapi() -> ([(HeaderName, &'static str); 2], &'static str) {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "tests")]
     use futures_util::FutureExt;
     use rcgen::{CertificateParams, KeyPair};
 

@@ -140,7 +140,6 @@ impl Sources {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "tests")]
     use std::{fs, sync::Arc};
 
     use futures_util::FutureExt;

@@ -21,6 +21,11 @@
 //! - [`telemetry`] and [`admin_http`]: logs, metrics, and the HTTP port that shows them; [`probe`] asks it; [`page`] is for operators'
 //!   browsers.
 
+#![cfg_attr(
+    test,
+    expect(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")
+)]
+
 pub mod access;
 pub mod admin_http;
 pub mod admission;

@@ -192,7 +192,6 @@ impl Liveness {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
     use std::future::pending;
 
     use futures_util::{StreamExt, stream};

@@ -113,8 +113,6 @@ pub(crate) fn place(path: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "tests")]
-
     use prost::Message;
     use prost_types::FileDescriptorSet;
 

@@ -94,7 +94,6 @@ fn read(answer: &str) -> Option<(bool, &str)> {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "tests")]
     use std::{
         io::{Read, Write},
         net::{SocketAddr, TcpListener},

@@ -49,8 +49,6 @@ async fn compare(
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "tests")]
-
     use std::sync::{
         Arc,
         atomic::{AtomicU64, Ordering},

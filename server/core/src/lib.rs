@@ -14,6 +14,11 @@
 //! - [`watch::Mirror`] makes what happens to locks, as the store tells it, into events for whoever watches.
 //! - The other modules hold the types that carry the bounds: they are parsed once at the edge and trusted inside.
 
+#![cfg_attr(
+    test,
+    expect(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")
+)]
+
 pub mod cleanup;
 pub mod command;
 pub mod contention;

@@ -241,7 +241,6 @@ impl Taken {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "tests")]
     use super::*;
 
     fn permits(number: u32, limit: u32) -> Mode {

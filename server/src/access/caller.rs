@@ -71,7 +71,6 @@ impl fmt::Debug for Caller {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "tests")]
     use super::*;
 
     #[test]

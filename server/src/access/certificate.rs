@@ -92,7 +92,6 @@ fn named(certificate: &CertificateDer<'_>) -> Option<(String, SystemTime)> {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "tests")]
     use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
     use rcgen::{CertificateParams, DnType, KeyPair, SanType};

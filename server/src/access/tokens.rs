@@ -179,7 +179,6 @@ fn hex(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "tests")]
     use std::time::{Duration, UNIX_EPOCH};
 
     use super::{Tokens, new_token};

@@ -38,7 +38,6 @@ impl Changes {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "tests")]
     use super::*;
     use crate::{access::rules::Rule, config::StoreUrl};
 

@@ -58,7 +58,6 @@ impl fmt::Display for Origins {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "tests")]
     use super::*;
 
     #[test]

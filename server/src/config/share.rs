@@ -47,7 +47,6 @@ impl fmt::Display for Share {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "tests")]
     use super::Share;
 
     #[test]

@@ -125,7 +125,6 @@ impl fmt::Debug for StoreUrl {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "tests")]
     use super::StoreUrl;
 
     #[test]

@@ -169,7 +169,6 @@ pub(super) fn optional<T>(
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "tests")]
     use super::*;
 
     #[test]

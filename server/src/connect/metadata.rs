@@ -119,7 +119,6 @@ pub(super) fn by_name(metadata: &HeaderMap) -> BTreeMap<&str, Vec<String>> {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "tests")]
     use super::*;
 
     fn headers(entries: &[(&'static str, &'static str)]) -> HeaderMap {

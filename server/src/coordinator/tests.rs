@@ -1,5 +1,4 @@
 //! The coordinator over a store in memory, with wake-ups that a test makes up. Timers are tokio's paused clock.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 pub(crate) mod site;
 

@@ -1,5 +1,3 @@
-#![expect(clippy::unwrap_used, reason = "tests")]
-
 use std::{sync::Arc, time::Duration};
 
 use leasehold_core::name::LockName;

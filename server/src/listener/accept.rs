@@ -155,7 +155,6 @@ impl Acceptor {
 
 #[cfg(all(test, target_os = "linux", not(leasehold_portable)))]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "tests")]
     use std::pin::pin;
 
     use futures_util::StreamExt;

@@ -316,8 +316,6 @@ impl Drop for Connection {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "tests")]
-
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     use super::*;

@@ -390,8 +390,6 @@ fn http2_cause(status: &Status) -> Option<&h2::Error> {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "tests")]
-
     use rustix::io::Errno;
     use tokio::net::TcpListener;
 

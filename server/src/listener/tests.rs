@@ -1,5 +1,4 @@
 //! Connection of a test, for tests that need a handle on one.
-#![expect(clippy::unwrap_used, reason = "tests")]
 
 use futures_util::StreamExt;
 use tokio::net::{TcpListener, TcpStream};

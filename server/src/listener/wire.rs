@@ -203,8 +203,6 @@ pub(super) fn killed() -> io::Error {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "tests")]
-
     use std::future::poll_fn;
 
     use tokio::{io::AsyncWriteExt, net::TcpListener};

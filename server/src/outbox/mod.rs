@@ -231,8 +231,6 @@ impl Outbox {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "tests")]
-
     use futures_util::StreamExt;
     use leasehold_proto::v1::{SessionClosed, SessionResponse, session_response::Response};
     use tokio::net::TcpStream;

@@ -95,7 +95,6 @@ pub(super) fn host_of(authority: &str) -> Option<Host> {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "tests")]
     use super::*;
 
     fn addresses(config: &Config, grpc: &str, admin: &str) -> Addresses {

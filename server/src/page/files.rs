@@ -34,7 +34,6 @@ pub(super) fn find(path: &str) -> Option<(&'static str, &'static str)> {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "tests")]
     use std::{fs, path::Path};
 
     use super::*;

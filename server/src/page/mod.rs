@@ -128,7 +128,6 @@ fn policy(coordinators: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "tests")]
     use axum::{
         body::{Body, to_bytes},
         http::Request,

@@ -28,8 +28,6 @@ pub(super) fn mark(caller: &Caller, name: &LockName, mode: Mode, key: &str) -> A
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "tests")]
-
     use std::net::SocketAddr;
 
     use leasehold_core::mode::Permits;

@@ -109,7 +109,6 @@ fn max_descriptors() -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
     use super::resident_of;
 
     #[test]

@@ -40,7 +40,6 @@ pub fn in_file(path: &Path) -> Option<Vec<CertificateDer<'static>>> {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "tests")]
     use std::time::{Duration, UNIX_EPOCH};
 
     use rcgen::{CertificateParams, KeyPair, date_time_ymd};

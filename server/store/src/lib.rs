@@ -9,6 +9,11 @@
 //!
 //! [`open`] chooses by URL. [`examine`](mod@examine) asks a store's servers how they are set up, for operators.
 
+#![cfg_attr(
+    test,
+    expect(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")
+)]
+
 pub mod certificates;
 pub mod clock;
 pub mod examine;

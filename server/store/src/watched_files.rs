@@ -105,7 +105,6 @@ impl Stamp {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "tests")]
     use std::{
         fs,
         os::unix::fs::{MetadataExt, PermissionsExt, symlink},

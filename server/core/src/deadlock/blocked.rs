@@ -111,7 +111,6 @@ impl BlockedWaits {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "tests")]
     use super::*;
 
     const START: Moment = Moment::from_micros(0);

@@ -137,7 +137,6 @@ fn names(published: &[Arc<Publication>], lot: Lot) -> Vec<LockName> {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "tests")]
     use super::*;
     use crate::{
         deadlock::BlockedWait,

@@ -1,5 +1,3 @@
-#![expect(clippy::unwrap_used, reason = "tests")]
-
 use std::{fs, time::Duration};
 
 use leasehold_core::{id::Actor, name::Value};
@@ -43,6 +41,10 @@ impl Log {
     fn grant(&self, number: u8, token: i64) {
         let granted = (FencingToken::new(token), None);
         self.audit.granted(&owner(number), granted, Some(at(token)));
+    }
+
+    fn lost(&self, number: u8, why: LostWhy, is_releasing: bool) {
+        self.audit.lost(&owner(number), why, is_releasing);
     }
 
     /// Ends the log. Returns of each line the event, why, and the token, without the first and the last.
@@ -129,16 +131,14 @@ async fn a_loss_is_told_at_once_unless_a_release_finds_out() {
         (4, Loss::Resumed),
     ] {
         log.hold(number, true, number.into());
-        log.audit.lost(&owner(number), LostWhy::Store(loss), false);
+        log.lost(number, LostWhy::Store(loss), false);
     }
     log.hold(5, true, 5);
-    log.audit
-        .lost(&owner(5), LostWhy::Store(Loss::Forced), true);
+    log.lost(5, LostWhy::Store(Loss::Forced), true);
     // It is not known yet whether the store has let these expire.
     for number in [6, 7] {
         log.hold(number, true, number.into());
-        log.audit
-            .lost(&owner(number), LostWhy::Store(Loss::Expired), false);
+        log.lost(number, LostWhy::Store(Loss::Expired), false);
     }
     log.audit.released(&owner(6), None);
     log.audit.released(&owner(7), Some(at(9)));
@@ -148,7 +148,7 @@ async fn a_loss_is_told_at_once_unless_a_release_finds_out() {
         log.audit.released(&owner(number), None);
     }
     log.hold(8, true, 8);
-    log.audit.lost(&owner(8), LostWhy::MaxHold, false);
+    log.lost(8, LostWhy::MaxHold, false);
     log.audit.released(&owner(8), Some(at(9)));
     let lines = log.lines().await;
     let ends = lines.iter().filter(|line| !line.starts_with("granted"));
@@ -215,8 +215,7 @@ async fn a_resumed_hold_keeps_what_is_known_of_it() {
     // The answer to the same was lost.
     log.audit.resumed(&name(), &resume(1, 2), held(5), of);
     // The session that had it hears of it.
-    log.audit
-        .lost(&owner(1), LostWhy::Store(Loss::Resumed), false);
+    log.lost(1, LostWhy::Store(Loss::Resumed), false);
     log.audit.released(&owner(2), Some(at(7)));
     // One that another coordinator granted; and a place, which is granted here.
     log.audit.resumed(&name(), &resume(3, 4), held(8), of);

@@ -1,5 +1,3 @@
-#![expect(clippy::unwrap_used, reason = "tests")]
-
 use std::{fs, sync::mpsc, thread};
 
 use leasehold_core::{

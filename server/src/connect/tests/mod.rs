@@ -1,5 +1,4 @@
 //! Requests of every protocol, and answers of a service that speaks gRPC alone.
-#![expect(clippy::unwrap_used, reason = "tests")]
 
 mod grpc;
 mod refused;

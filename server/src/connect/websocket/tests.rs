@@ -1,5 +1,4 @@
 //! Handshakes, the queue of messages, and the bound on pongs; calls over real connections are in the suite `connect`.
-#![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::pin::pin;
 

@@ -1,5 +1,3 @@
-#![expect(clippy::panic, reason = "tests")]
-
 use leasehold_core::{
     id::{FencingToken, ReleaseRequestId},
     name::ReleaseReason,

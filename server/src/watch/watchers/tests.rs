@@ -1,7 +1,5 @@
 //! Tests of the watchers' queues, snapshots and turns.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
-
 use futures_util::FutureExt;
 use leasehold_core::{
     time::StoreTime,

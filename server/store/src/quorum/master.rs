@@ -267,8 +267,6 @@ impl Item {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "tests")]
-
     use super::*;
     use crate::{
         TlsFiles,

@@ -226,7 +226,6 @@ fn read_wait(told: &[u8]) -> Option<(BlockedWait, &[u8])> {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "tests")]
     use redis::Arg;
 
     use super::*;

@@ -259,7 +259,6 @@ impl Fields {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "tests")]
     use super::*;
 
     /// Semaphore with 2 permits of 5, actor 7, held 3 times; bound 9 ms; revision 4; at least 1 permit.

@@ -297,7 +297,6 @@ fn base36(mut number: u32) -> String {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
     use redis::Arg;
 
     use super::*;

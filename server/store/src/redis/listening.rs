@@ -172,8 +172,6 @@ pub(super) fn forward_to<T: Send + 'static>(
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "tests")]
-
     use super::*;
 
     fn message(kind: PushKind, payload: &str) -> PushInfo {

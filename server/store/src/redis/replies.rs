@@ -47,8 +47,6 @@ pub(super) fn unfit(error: &ServerError) -> Option<DownCause> {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "tests")]
-
     use super::*;
 
     fn reply(text: &str) -> Value {

@@ -94,8 +94,6 @@ impl Refusal {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
-
     use super::*;
 
     fn error(text: &str) -> RedisError {

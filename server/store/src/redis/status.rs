@@ -286,8 +286,6 @@ pub(crate) fn publish(sender: &watch::Sender<LinkStatus>, status: LinkStatus, su
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "tests")]
-
     use super::*;
 
     #[test]

@@ -84,7 +84,6 @@ fn release_request(message: &[u8]) -> Option<(ReleaseRequest, &[u8])> {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "tests")]
     use super::*;
     use crate::redis::packed::release_request as encode;
 

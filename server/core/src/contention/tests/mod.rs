@@ -1,5 +1,3 @@
-#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
-
 mod scene;
 
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};

@@ -1,5 +1,4 @@
 //! Passes over edges that a test makes up, on virtual time.
-#![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::collections::{HashSet, VecDeque};
 

@@ -1,5 +1,3 @@
-#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
-
 use super::*;
 use crate::{
     command::{Caller, Command, End, Loss, Op, Reply},

@@ -1,5 +1,4 @@
 //! Transitions of the session's machine, over the rules of locks, on virtual time.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod acquires;
 mod actors;

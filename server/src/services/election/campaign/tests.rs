@@ -1,5 +1,4 @@
 //! Candidacies: answers in their order, their ends, and the streams of both directions.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod messages;
 mod resigns;

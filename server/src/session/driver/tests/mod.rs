@@ -1,5 +1,4 @@
 //! Sessions whose stream, connection and coordinator end as a test says.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod scene;
 

@@ -105,8 +105,6 @@ fn node(value: Value, asked: &Address) -> Option<(String, Address)> {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "tests")]
-
     use super::*;
 
     const NODES: &str = "\

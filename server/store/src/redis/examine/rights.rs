@@ -192,8 +192,6 @@ pub(super) fn unheard(listens: Result<(), Fault>) -> Result<Option<Refusal>, Fau
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "tests")]
-
     use super::*;
 
     fn rule(command: &'static str, keys: &str, reply: &str) -> Option<String> {

@@ -52,8 +52,6 @@ fn parse_port(text: &str) -> Option<u16> {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
-
     use super::*;
 
     #[test]

@@ -47,7 +47,6 @@ impl QuorumUrl {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
     use super::*;
 
     #[test]

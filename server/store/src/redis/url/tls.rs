@@ -231,7 +231,6 @@ fn add_ca_file(roots: &mut RootCertStore, path: &Path) -> Result<(), StoreUrlErr
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "tests")]
     use std::{
         fs::{self, Permissions},
         os::unix::fs::{MetadataExt, PermissionsExt},
