@@ -5,12 +5,21 @@ fn at(millis: u64) -> Moment {
 }
 
 fn lease(deadline: Moment) -> Arc<Lease> {
-    Arc::new(Lease::new(
-        "a".into(),
-        FencingToken::from(1),
-        deadline,
-        None,
-    ))
+    made(deadline, None)
+}
+
+fn bounded(deadline: Moment, ends_at: Moment) -> Arc<Lease> {
+    made(deadline, Some(ends_at))
+}
+
+fn made(deadline: Moment, ends_at: Option<Moment>) -> Arc<Lease> {
+    let token = FencingToken::from(1);
+    Arc::new(Lease::new("a".into(), token, deadline, ends_at))
+}
+
+/// A hold that goes on for longer than a test.
+fn lasting() -> Arc<Lease> {
+    lease(Moment::now().after(Duration::from_secs(60)))
 }
 
 #[test]
@@ -36,20 +45,16 @@ fn an_extension_never_shortens() {
 fn the_first_reason_stays() {
     let lease = lease(at(100));
     assert_eq!(lease.end(at(10), LostReason::Forced), Ok(()));
-    assert_eq!(
-        lease.end(at(20), LostReason::Released),
-        Err(LostReason::Forced)
-    );
+    let ended = lease.end(at(20), LostReason::Released);
+    assert_eq!(ended, Err(LostReason::Forced));
     assert_eq!(lease.alive(at(200)), Err(LostReason::Forced));
 }
 
 #[test]
 fn ending_after_the_deadline_reports_the_deadline() {
     let lease = lease(at(100));
-    assert_eq!(
-        lease.end(at(100), LostReason::Released),
-        Err(LostReason::Expired)
-    );
+    let ended = lease.end(at(100), LostReason::Released);
+    assert_eq!(ended, Err(LostReason::Expired));
 }
 
 #[test]
@@ -75,19 +80,12 @@ fn disowned_holds_are_lost_for_that_reason_unless_they_are_resumed() {
 
 #[test]
 fn an_acknowledgement_does_not_make_a_suspended_hold_held() {
-    let suspend: [(fn(&Lease), _); 2] = [
-        (
-            |lease| lease.suspend(at(10), Some(at(90))),
-            LostReason::SessionEnded,
-        ),
-        (
-            |lease| lease.suspend(at(10), None),
-            LostReason::Unauthenticated,
-        ),
-    ];
-    for (suspend, reason) in suspend {
+    for (until, reason) in [
+        (Some(at(90)), LostReason::SessionEnded),
+        (None, LostReason::Unauthenticated),
+    ] {
         let lease = lease(at(90));
-        suspend(&lease);
+        lease.suspend(at(10), until);
         // An answer to a heartbeat of the stream that has ended.
         lease.extend(at(500));
         assert_eq!(lease.state(at(20)), LockState::Suspended);
@@ -98,7 +96,7 @@ fn an_acknowledgement_does_not_make_a_suspended_hold_held() {
 
 #[tokio::test]
 async fn everybody_who_waits_is_told() {
-    let lease = lease(Moment::now().after(Duration::from_secs(60)));
+    let lease = lasting();
     let waiting: Vec<_> = (0..3)
         .map(|_| tokio::spawn(lease.clone().ended()))
         .collect();
@@ -114,15 +112,6 @@ async fn everybody_who_waits_is_told() {
 async fn a_poll_after_the_deadline_says_lost_without_being_woken() {
     let lease = lease(Moment::now());
     assert_eq!(lease.ended().await, LostReason::Expired);
-}
-
-fn bounded(deadline: Moment, ends_at: Moment) -> Arc<Lease> {
-    Arc::new(Lease::new(
-        "a".into(),
-        FencingToken::from(1),
-        deadline,
-        Some(ends_at),
-    ))
 }
 
 #[test]
@@ -162,7 +151,7 @@ fn a_resume_never_moves_a_bound_back() {
 async fn the_end_of_a_bound_is_announced_ahead() {
     let now = Moment::now();
     let far = now.after(Duration::from_secs(3600));
-    let unbounded = Arc::new(Lease::new("a".into(), FencingToken::from(1), far, None));
+    let unbounded = lease(far);
     let soon = bounded(far, now.after(Duration::from_secs(30)));
     tokio::select! {
         biased;
@@ -186,7 +175,7 @@ fn request(lease: &Lease, reason: &str) {
 
 #[tokio::test]
 async fn a_request_to_release_is_told_to_everybody_who_waits_and_asks_later() {
-    let lease = lease(Moment::now().after(Duration::from_secs(60)));
+    let lease = lasting();
     let waiting: Vec<_> = (0..3)
         .map(|_| tokio::spawn(lease.clone().asked()))
         .collect();
@@ -202,7 +191,7 @@ async fn a_request_to_release_is_told_to_everybody_who_waits_and_asks_later() {
 
 #[tokio::test]
 async fn nothing_is_asked_of_a_hold_that_has_ended() {
-    let lease = lease(Moment::now().after(Duration::from_secs(60)));
+    let lease = lasting();
     let waiting = tokio::spawn(lease.clone().asked());
     tokio::task::yield_now().await;
     lease.end(Moment::now(), LostReason::Taken).unwrap();

@@ -169,6 +169,13 @@ impl Scene {
     }
 }
 
+/// Returns the number of deadlocks that each pass found.
+fn found(made: &[Made]) -> Vec<usize> {
+    made.iter()
+        .map(|made| made.report.deadlocks.len())
+        .collect()
+}
+
 const BOTH: Seen = Some([true, true]);
 const ONE: Seen = Some([true, false]);
 const OTHER: Seen = Some([false, true]);
@@ -190,11 +197,7 @@ fn the_younger_wait_of_a_circle_that_two_passes_have_seen_ends() {
     let made = scene.passes(4);
     // The wait for name 2 is the younger one.
     assert_eq!(scene.ended, [wait(1).ticket]);
-    let found: Vec<_> = made
-        .iter()
-        .map(|made| made.report.deadlocks.len())
-        .collect();
-    assert_eq!(found, [0, 0, 1, 0]);
+    assert_eq!(found(&made), [0, 0, 1, 0]);
     assert_eq!(made[2].report.deadlocks[0].victim, wait(1));
     for Made { report, .. } in made {
         assert!(report.omitted == Omitted::default() && !report.warns);
@@ -205,11 +208,7 @@ fn the_younger_wait_of_a_circle_that_two_passes_have_seen_ends() {
 fn two_passes_have_to_be_made_again_where_the_store_does_not_answer() {
     let mut scene = Scene::of(ACTORS.map(wait), &[BOTH, None, BOTH, BOTH]);
     let made = scene.passes(4);
-    let found: Vec<_> = made
-        .iter()
-        .map(|made| made.report.deadlocks.len())
-        .collect();
-    assert_eq!(found, [0, 0, 0, 1]);
+    assert_eq!(found(&made), [0, 0, 0, 1]);
 }
 
 #[test]

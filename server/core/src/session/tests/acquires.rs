@@ -31,19 +31,9 @@ fn a_free_lock_is_granted_and_promised_for_no_longer_than_it_stands() {
     assert_eq!(scene.sent[0].request, Some(2));
     scene.pass(Duration::from_secs(1));
     scene.answer();
-    let [
-        (
-            2,
-            Response::Granted {
-                locks, valid_for, ..
-            },
-        ),
-    ] = &scene.said()[..]
-    else {
-        panic!("not granted");
-    };
+    let (locks, valid_for) = scene.granted_for(2);
     // From the last heartbeat, which is the open: a TTL, less the margin for clocks.
-    assert_eq!(*valid_for, TTL - TTL / 100 - Duration::from_millis(2));
+    assert_eq!(valid_for, TTL - TTL / 100 - Duration::from_millis(2));
     let owner = locks.first().owner;
     assert_eq!(scene.registered.get(&owner), Some(&Interest::Held));
     assert_eq!((scene.session.holds(), scene.session.acquires()), (1, 0));

@@ -96,20 +96,9 @@ fn a_bound_of_the_rules_alone_ends_a_hold_when_every_promise_has_passed() {
     assert_eq!((scene.session.holds(), scene.cleanups.len()), (0, 0));
     assert_eq!(scene.holders("a"), 1);
     // It may change nothing any more.
-    let (name, value) = (name("a"), Value::default());
-    let set = Request::SetValue {
-        name: name.clone(),
-        owner,
-        value,
-    };
-    scene.ask(5, set);
-    let reduce = Request::Reduce {
-        name: name.clone(),
-        owner,
-        permits: 1,
-    };
-    scene.ask(6, Request::Downgrade { name, owner });
-    scene.ask(7, reduce);
+    scene.ask(5, set_value("a", owner));
+    scene.ask(6, downgrade("a", owner));
+    scene.ask(7, reduce("a", owner, 1));
     let answers = [
         (5, Response::ValueSet(false)),
         (6, Response::Downgraded(false)),
@@ -212,30 +201,24 @@ fn a_broken_stream_leaves_a_bounded_hold_until_its_promises_have_passed() {
 #[test]
 fn a_hold_keeps_the_bound_of_its_first_grant() {
     let mut scene = Scene::open();
-    let of = |request, max_hold| {
-        let asked = AcquireRequest {
+    let of = |seconds: Option<u32>| {
+        let max_hold = seconds.map(|seconds| MaxHold {
+            limit: SECOND * seconds,
+            is_asked: true,
+        });
+        Request::Acquire(AcquireRequest {
             actor: Actor::new(3),
             reentrant: true,
             max_hold,
             ..acquire("a")
-        };
-        (request as RequestId, Request::Acquire(asked))
-    };
-    let limit = |seconds| {
-        let limit = SECOND * seconds;
-        Some(MaxHold {
-            limit,
-            is_asked: true,
         })
     };
-    let (request, first) = of(2, limit(20));
-    scene.ask(request, first);
+    scene.ask(2, of(Some(20)));
     scene.answer_all();
     scene.said();
     scene.pass(SECOND * 2);
-    for (request, max_hold) in [(3, limit(100)), (4, limit(1)), (5, None)] {
-        let (request, again) = of(request, max_hold);
-        scene.ask(request, again);
+    for (request, seconds) in [(3, Some(100)), (4, Some(1)), (5, None)] {
+        scene.ask(request, of(seconds));
         // As with the first, from the `open` on.
         assert_eq!(ends_in(&mut scene), Some(LIMIT - drift_margin(LIMIT)));
     }
@@ -245,8 +228,7 @@ fn a_hold_keeps_the_bound_of_its_first_grant() {
 fn a_downgrade_leaves_a_bound_as_it_is() {
     let mut scene = Scene::open();
     let owner = scene.hold(2, bounded("a", true))[0];
-    let name = name("a");
-    scene.ask(3, Request::Downgrade { name, owner });
+    scene.ask(3, downgrade("a", owner));
     scene.answer_all();
     scene.said();
     live(&mut scene, LIMIT, 1);
@@ -277,10 +259,7 @@ fn several_names_begin_again_if_the_bound_of_one_passes_before_all_are_granted()
     // The bound of its new hold begins with that.
     scene.other_releases("b");
     scene.answer_all();
-    let granted = scene.said();
-    let [(2, Response::Granted { locks, .. })] = &granted[..] else {
-        panic!("{granted:?}");
-    };
+    let locks = scene.locks_granted(2);
     assert!(locks.iter().all(|lock| lock.ends_in.is_some()));
 }
 

@@ -7,12 +7,12 @@ pub(super) fn set_value(text: &str, owner: OwnerId) -> Request {
     Request::SetValue { name, owner, value }
 }
 
-fn downgrade(text: &str, owner: OwnerId) -> Request {
+pub(super) fn downgrade(text: &str, owner: OwnerId) -> Request {
     let name = name(text);
     Request::Downgrade { name, owner }
 }
 
-fn reduce(text: &str, owner: OwnerId, permits: u32) -> Request {
+pub(super) fn reduce(text: &str, owner: OwnerId, permits: u32) -> Request {
     let name = name(text);
     Request::Reduce {
         name,

@@ -25,7 +25,7 @@ use std::{
 
 use self::{
     acquires::{not_granted, refused},
-    changes::set_value,
+    changes::{downgrade, reduce, set_value},
     fixtures::*,
     renewals::{acks, beat, full, renewing_two},
     resumes::{hold, opened, resuming, resuming_a},

@@ -139,12 +139,8 @@ fn a_permission_is_for_the_mode_of_its_name() {
 
 /// Returns the numbers of permits of the locks that a request was granted.
 fn permits_of(scene: &mut Scene, request: RequestId) -> Vec<u32> {
-    match &scene.said()[..] {
-        [(of, Response::Granted { locks, .. })] if *of == request => {
-            locks.iter().map(|lock| lock.permits).collect()
-        }
-        other => panic!("{other:?}"),
-    }
+    let locks = scene.locks_granted(request);
+    locks.iter().map(|lock| lock.permits).collect()
 }
 
 fn left(least: u32, most: u32, limit: u32) -> Mode {
@@ -164,13 +160,9 @@ fn the_number_of_permits_is_that_of_the_grant_at_once_from_the_queue_and_once_mo
     };
     scene.ask(3, Request::Acquire(in_mode(left(1, 5, 5), actor.clone())));
     scene.answer();
-    let owner = match &scene.said()[..] {
-        [(3, Response::Granted { locks, .. })] => {
-            assert_eq!(locks.first().permits, 2);
-            locks.first().owner
-        }
-        other => panic!("{other:?}"),
-    };
+    let locks = scene.locks_granted(3);
+    assert_eq!(locks.first().permits, 2);
+    let owner = locks.first().owner;
     // Once more, with what it holds: it needs no more than that.
     scene.ask(4, Request::Acquire(in_mode(left(2, 5, 5), actor.clone())));
     assert_eq!(permits_of(&mut scene, 4), [2]);

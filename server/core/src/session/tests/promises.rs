@@ -7,14 +7,6 @@ use super::*;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Returns for how long a grant is good.
-fn granted(scene: &mut Scene) -> Duration {
-    match &scene.said()[..] {
-        [(2, Response::Granted { valid_for, .. })] => *valid_for,
-        other => panic!("{other:?}"),
-    }
-}
-
 #[test]
 fn a_grant_counts_from_when_its_acquire_was_sent() {
     let mut scene = Scene::open();
@@ -24,7 +16,7 @@ fn a_grant_counts_from_when_its_acquire_was_sent() {
     scene.ask(3, beat(1));
     assert_eq!(acks(&mut scene), [(3, 1, full())]);
     scene.reply(id, stamped);
-    assert_eq!(granted(&mut scene), full() - SECOND);
+    assert_eq!(scene.granted_for(2).1, full() - SECOND);
 }
 
 #[test]
@@ -35,7 +27,7 @@ fn a_late_reply_takes_nothing_off_what_stands() {
     scene.pass(SECOND);
     scene.reply(id, stamped);
     // It is good from the last heartbeat, the `open`, which came before the acquire.
-    assert_eq!(granted(&mut scene), full());
+    assert_eq!(scene.granted_for(2).1, full());
     scene.pass(TTL / 3);
     scene.ask(3, beat(1));
     let (id, stamped) = scene.execute_next();
@@ -80,7 +72,7 @@ fn a_hand_off_counts_from_when_the_command_that_found_it_was_sent() {
     scene.ask(3, beat(1));
     assert_eq!(acks(&mut scene), [(3, 1, full())]);
     scene.event(ticket, granted_then(token, sent_at));
-    assert_eq!(granted(&mut scene), full() - SECOND);
+    assert_eq!(scene.granted_for(2).1, full() - SECOND);
 }
 
 #[test]
@@ -101,5 +93,5 @@ fn what_was_taken_of_several_names_counts_from_when_its_renewal_was_sent() {
     scene.reply(id, stamped);
     let (token, sent_at) = (FencingToken::new(7), scene.now);
     scene.event(ticket, granted_then(token, sent_at));
-    assert_eq!(granted(&mut scene), full() - SECOND);
+    assert_eq!(scene.granted_for(2).1, full() - SECOND);
 }

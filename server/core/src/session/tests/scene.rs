@@ -431,8 +431,18 @@ impl Scene {
 
     /// The locks of the grant that was said last.
     pub(super) fn locks_granted(&mut self, request: RequestId) -> OneOrMore<GrantedLock> {
+        self.granted_for(request).0
+    }
+
+    /// The locks of the grant that was said last, and for how long it is good.
+    pub(super) fn granted_for(&mut self, request: RequestId) -> (OneOrMore<GrantedLock>, Duration) {
         match self.said.pop() {
-            Some((id, Response::Granted { locks, .. })) if id == request => locks,
+            Some((
+                id,
+                Response::Granted {
+                    locks, valid_for, ..
+                },
+            )) if id == request => (locks, valid_for),
             other => panic!("{other:?}"),
         }
     }
