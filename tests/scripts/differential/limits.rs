@@ -332,7 +332,7 @@ async fn what_is_left_is_left_of_the_limit_in_force() {
     pair.run("here", acquire(4, permits(1, 3, 2))).await;
     pair.run("here", release(1)).await;
     let released = pair.execute("here", release(0)).await;
-    assert_eq!(handed(&released), [owner(2)]);
+    assert_eq!(shares(&released), [(owner(2), Some(3))]);
     limit(&mut pair).await;
     // The one that needs more than the lowered limit is gone when it is the next.
     let released = pair.execute("there", release(2)).await;

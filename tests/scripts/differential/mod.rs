@@ -12,7 +12,6 @@ mod pair;
 mod random;
 mod readers;
 mod resumed;
-mod run_out;
 mod seen;
 mod server;
 mod stepping;

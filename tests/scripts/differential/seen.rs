@@ -12,7 +12,7 @@ use leasehold_core::{
 };
 
 /// All that must have happened.
-const EVERYTHING: [&str; 90] = [
+const EVERYTHING: [&str; 91] = [
     "granted",
     "granted to share",
     "granted permits",
@@ -63,6 +63,7 @@ const EVERYTHING: [&str; 90] = [
     "resume refused in the lock-delay",
     "renewal of what was resumed",
     "acquire again of what was resumed",
+    "acquire again refused in the lock-delay",
     "seen",
     "edges",
     "edges of several",

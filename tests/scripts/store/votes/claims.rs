@@ -47,6 +47,8 @@ fn is_gone(claim: Claim) -> bool {
 }
 
 proptest! {
+    #![proptest_config(super::config())]
+
     /// A hold stands if and only if a majority of all masters has it with one token.
     #[test]
     fn only_a_majority_has_it(said in all()) {

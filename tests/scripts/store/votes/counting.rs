@@ -27,6 +27,8 @@ fn number(votes: &[Vote], of: Vote) -> usize {
 }
 
 proptest! {
+    #![proptest_config(super::config())]
+
     /// A verdict stands whatever comes after it, and comes with the last vote at the latest.
     #[test]
     fn a_verdict_is_certain(votes in votes()) {

@@ -34,6 +34,8 @@ fn event() -> impl Strategy<Value = Event> {
 }
 
 proptest! {
+    #![proptest_config(super::config())]
+
     #[test]
     fn exclusion_and_rising_tokens(events in vec(event(), 1..120)) {
         let mut masters = vec![Master::default(); MASTERS];

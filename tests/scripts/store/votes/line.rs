@@ -1,16 +1,15 @@
 //! Properties of the queue of one name.
 
-use std::time::Duration;
-
 use leasehold_core::{
-    command::{Acquire, Caller, Resume},
-    id::{Actor, CoordinatorId, FencingToken, OwnerId, SessionId, WaiterNumber},
+    command::{Acquire, Op, Resume},
+    id::{OwnerId, WaiterNumber},
     mode::Mode,
-    name::{ClientName, Value},
     time::StoreTime,
 };
 use leasehold_store::quorum::line::{Line, Place, Turn};
 use proptest::{collection::vec, prelude::*};
+
+use crate::common::{acquiring, caller, resume};
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
@@ -22,43 +21,23 @@ enum Step {
     TakeOver(usize),
 }
 
-fn caller() -> Caller {
-    Caller {
-        coordinator: CoordinatorId::new("here"),
-        floor: FencingToken::default(),
-        token_memory: Duration::from_secs(60),
-        not_after: None,
-    }
-}
-
 fn turn(owner: OwnerId, wait: bool) -> Turn {
     let acquire = Acquire {
         owner,
-        session: None,
-        actor: Actor::NOBODY,
-        client_name: ClientName::parse("client").unwrap(),
-        mode: Mode::Exclusive,
-        value: Value::parse(b"").unwrap(),
-        ttl: Duration::from_secs(1),
-        lock_delay: Duration::ZERO,
-        max_hold: None,
         wait,
-        again: false,
+        ..acquiring(0, Mode::Exclusive)
     };
     Turn {
         acquire,
-        caller: caller(),
+        caller: caller("here"),
     }
 }
 
-fn resume(next: OwnerId) -> Resume {
-    Resume {
-        next,
-        from: Vec::new(),
-        session: Some(SessionId::from_bytes([1; 16])),
-        client_name: ClientName::parse("client").unwrap(),
-        ttl: Duration::from_secs(1),
-        count: 1,
+/// Returns a resume under this owner id.
+fn resuming(next: OwnerId) -> Resume {
+    match resume(&[], 0) {
+        Op::Resume(resume) => Resume { next, ..resume },
+        other => panic!("{other:?}"),
     }
 }
 
@@ -74,6 +53,8 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
+    #![proptest_config(super::config())]
+
     /// One acquire at a time; waiters in the order in which they joined; nobody is forgotten, and nobody who does not wait
     /// is left behind.
     #[test]
@@ -122,9 +103,9 @@ proptest! {
                     if let Some(place) = expected.get_mut(at) {
                         next += 1;
                         let owner = OwnerId::from_bytes([next; 16]);
-                        let resume = resume(owner);
-                        prop_assert!(line.take_over(&place.0, &caller(), &resume).is_some());
-                        prop_assert!(line.take_over(&place.0, &caller(), &resume).is_none());
+                        let resume = resuming(owner);
+                        prop_assert!(line.take_over(&place.0, &caller("here"), &resume).is_some());
+                        prop_assert!(line.take_over(&place.0, &caller("here"), &resume).is_none());
                         *place = (owner, true);
                     }
                 }
@@ -163,7 +144,10 @@ fn each_waiter_has_a_number_of_its_own_which_a_resume_keeps() {
     };
     // The first one does not wait, and so is no waiter.
     assert_eq!((numbered(&line, 7), numbered(&line, 8)), (None, Some(two)));
-    assert!(line.take_over(&two, &caller(), &resume(next)).is_some());
+    assert!(
+        line.take_over(&two, &caller("here"), &resuming(next))
+            .is_some()
+    );
     assert_eq!(numbered(&line, 8), Some(next));
     assert!(line.leave(&next).is_some());
     line.join(turn(two, true), now, None);

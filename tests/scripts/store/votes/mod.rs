@@ -5,3 +5,14 @@ mod counting;
 mod grants;
 mod line;
 mod standing;
+
+use proptest::test_runner::{Config, RngSeed};
+
+/// Returns a configuration whose random cases are the same in each run.
+fn config() -> Config {
+    Config {
+        rng_seed: RngSeed::Fixed(1),
+        failure_persistence: None,
+        ..Config::default()
+    }
+}

@@ -55,6 +55,8 @@ fn event() -> impl Strategy<Value = (u64, Event)> {
 }
 
 proptest! {
+    #![proptest_config(super::config())]
+
     /// No coordinator counts a vote before its master has run for twice the longest hold, whatever coordinators come and go
     /// and whatever they note on the master. Their clocks began at different times.
     #[test]
