@@ -66,22 +66,3 @@ impl Drop for Tracked {
         self.level.dec_by(self.amount);
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use crate::telemetry::Metrics;
-
-    #[test]
-    fn guards_count_while_they_live() {
-        let metrics = Metrics::default();
-        let mut holds = metrics.holds.track_none();
-        let one = metrics.holds.track();
-        holds.set(5);
-        assert_eq!(metrics.holds.value(), 6);
-        holds.set(2);
-        drop(one);
-        assert_eq!(metrics.clone().holds.value(), 2);
-        drop(holds);
-        assert_eq!(metrics.holds.value(), 0);
-    }
-}

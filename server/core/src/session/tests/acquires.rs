@@ -178,26 +178,30 @@ fn an_acquire_whose_answer_is_lost_is_released_until_it_can_have_arrived() {
 }
 
 #[test]
-fn a_grant_that_does_not_count_is_given_back() {
-    let (mut scene, ticket) = Scene::waiting_for("a", acquire("a"));
-    scene.event(ticket, RegistryEvent::GrantFailed(indeterminate()));
-    assert_eq!(refused(&mut scene, 2), Refused::Store(indeterminate()));
-    assert_eq!(scene.cleanups[0].owner, ticket);
-    assert_eq!(scene.untracked, [WaitEnd::Failed]);
-}
-
-#[test]
-fn a_wait_for_more_permits_than_a_lowered_limit_is_refused() {
+fn a_wait_that_fails_is_refused_and_given_back() {
     let limit = Limit {
         number: 3,
         revision: 2,
     };
-    let (mut scene, ticket) = Scene::waiting_for("a", acquire("a"));
-    scene.event(ticket, RegistryEvent::OtherLimit(limit));
     let name = name("a");
-    assert_eq!(refused(&mut scene, 2), Refused::OtherLimit { name, limit });
-    assert_eq!(scene.cleanups[0].owner, ticket);
-    assert_eq!(scene.untracked, [WaitEnd::Failed]);
+    for (event, refusal) in [
+        // A grant that does not count.
+        (
+            RegistryEvent::GrantFailed(indeterminate()),
+            Refused::Store(indeterminate()),
+        ),
+        // It wants more permits than a lowered limit has.
+        (
+            RegistryEvent::OtherLimit(limit),
+            Refused::OtherLimit { name, limit },
+        ),
+    ] {
+        let (mut scene, ticket) = Scene::waiting_for("a", acquire("a"));
+        scene.event(ticket, event);
+        assert_eq!(refused(&mut scene, 2), refusal);
+        assert_eq!(scene.cleanups[0].owner, ticket);
+        assert_eq!(scene.untracked, [WaitEnd::Failed]);
+    }
 }
 
 #[test]

@@ -113,24 +113,3 @@ fn a_client_that_does_not_read_is_told_of_the_last_request_alone_when_it_does() 
     }
     assert_eq!(scene.said(), []);
 }
-
-#[test]
-fn a_hold_that_was_asked_for_is_released_as_any_other() {
-    let (mut scene, held) = Scene::holding("a");
-    ask(&mut scene, held, 1);
-    scene.said();
-    scene.release(3, "a", held);
-    scene.answer_all();
-    let released = Response::Released {
-        released: true,
-        hold_count: 0,
-    };
-    assert_eq!(scene.said(), [(3, released)]);
-    assert_eq!(scene.registered.get(&held), None);
-    // Under another owner id, and nothing is left of the request.
-    let again = scene.hold(4, acquire("a"))[0];
-    ask(&mut scene, held, 2);
-    assert_eq!(scene.said(), []);
-    ask(&mut scene, again, 1);
-    assert_eq!(scene.said(), [told(again, "a", 1, None)]);
-}

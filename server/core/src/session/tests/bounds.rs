@@ -113,17 +113,6 @@ fn a_bound_of_the_rules_alone_ends_a_hold_when_every_promise_has_passed() {
 }
 
 #[test]
-fn a_client_that_gives_back_in_time_hears_of_no_loss() {
-    let mut scene = Scene::open();
-    let owner = scene.hold(2, bounded("a", true))[0];
-    scene.release(3, "a", owner);
-    scene.answer_all();
-    live(&mut scene, LIMIT * 2, 1);
-    assert_eq!(losses(&mut scene), []);
-    assert!(scene.cleanups.is_empty());
-}
-
-#[test]
 fn a_bound_counts_from_the_hand_off_and_not_from_the_request() {
     let (mut scene, ticket) = Scene::waiting_for("a", bounded("a", true));
     live(&mut scene, LIMIT * 2, 1);
@@ -184,18 +173,6 @@ fn a_bound_ends_a_hold_that_is_kept_for_a_resume() {
     scene.pass(SECOND);
     assert_eq!((scene.session.holds(), scene.cleanups.len()), (1, 1));
     assert_eq!(scene.cleanups[0].end, End::Unclean);
-}
-
-#[test]
-fn a_broken_stream_leaves_a_bounded_hold_until_its_promises_have_passed() {
-    let mut scene = Scene::open();
-    scene.hold(2, bounded("a", true));
-    scene.end_stream(StreamEnd::Cut);
-    scene.pass(TTL - Duration::from_micros(1));
-    assert_eq!(scene.session.phase(), Phase::Lingering);
-    assert_eq!(scene.cleanups.len(), 0);
-    scene.pass(Duration::from_micros(1));
-    assert_eq!(scene.session.phase(), Phase::Ended);
 }
 
 #[test]

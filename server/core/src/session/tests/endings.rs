@@ -123,18 +123,20 @@ fn what_waits_for_admission_ends_at_once_when_the_session_closes_or_may_not_have
 }
 
 #[test]
-fn a_session_that_closes_goes_on_closing_when_the_coordinator_stops() {
-    let (mut scene, _) = Scene::holding("a");
-    scene.ask(3, Request::Close(Closer::Client));
-    scene.handle(Input::Stopping);
-    assert_eq!(scene.session.phase(), Phase::Closing);
-    assert_eq!(&scene.ended_stream, &None);
-    scene.answer();
-    assert_eq!(scene.said(), [(3, Response::Closed)]);
-    assert_eq!(scene.session.phase(), Phase::Ended);
-    assert_eq!(&scene.ended_stream, &Some(None));
-    scene.handle(Input::Stopping);
-    assert!(scene.cleanups.is_empty());
+fn a_session_that_closes_goes_on_closing_when_it_is_to_end_otherwise() {
+    for end in [Input::Stopping, Input::EndedByOperator] {
+        let (mut scene, _) = Scene::holding("a");
+        scene.ask(3, Request::Close(Closer::Client));
+        scene.handle(end.clone());
+        assert_eq!(scene.session.phase(), Phase::Closing);
+        assert_eq!(scene.ended_stream, None);
+        scene.answer();
+        assert_eq!(scene.said(), [(3, Response::Closed)]);
+        assert_eq!(scene.session.phase(), Phase::Ended);
+        assert_eq!(scene.ended_stream, Some(None));
+        scene.handle(end);
+        assert!(scene.cleanups.is_empty());
+    }
 }
 
 #[test]
@@ -210,14 +212,4 @@ fn what_an_operator_ends_and_the_store_does_not_answer_ends_in_the_background() 
         assert_eq!(scene.cleanups.len(), 1);
         assert_eq!(scene.cleanups[0].owner, held);
     }
-}
-
-#[test]
-fn a_session_that_closes_is_not_ended_once_more() {
-    let (mut scene, _) = Scene::holding("a");
-    scene.ask(4, Request::Close(Closer::Client));
-    scene.handle(Input::EndedByOperator);
-    scene.answer_all();
-    assert_eq!(scene.said(), [(4, Response::Closed)]);
-    assert_eq!(scene.ended_stream, Some(None));
 }

@@ -180,17 +180,6 @@ fn nothing_is_left_of_what_was_never_sent() {
 }
 
 #[test]
-fn an_error_that_stays_ends_it_at_once() {
-    let mut scene = resuming(vec![hold("a", 7)]);
-    let error = StoreError::Garbled {
-        reason: "nonsense".to_owned(),
-    };
-    scene.fail(error.clone());
-    let refused = Refused::ResumeUnanswered(error);
-    assert_eq!(scene.ended_stream, Some(Some(refused)));
-}
-
-#[test]
 fn a_key_that_somebody_has_overwritten_is_taken() {
     let mut scene = resuming(vec![hold("a", 7)]);
     scene.fail(StoreError::WrongType { name: name("a") });
