@@ -7,7 +7,7 @@
 
 mod etcd;
 mod holds;
-#[path = "../rivals/marks.rs"]
+#[path = "../shared/marks.rs"]
 mod marks;
 mod program;
 mod worker;

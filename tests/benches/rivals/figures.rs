@@ -17,6 +17,10 @@ impl FromIterator<f64> for Spread {
 }
 
 impl Spread {
+    pub(crate) fn of(values: &[f64]) -> Self {
+        values.iter().copied().collect()
+    }
+
     pub(crate) fn once(value: f64) -> Self {
         Self(vec![value])
     }
@@ -65,16 +69,40 @@ impl fmt::Display for Limit {
 #[derive(Clone, Debug)]
 pub(crate) struct Check {
     pub(crate) what: String,
-    pub(crate) measured: Result<Spread, String>,
+    measured: Maybe<Spread>,
     pub(crate) limit: Limit,
     /// After the number; empty for a ratio.
     pub(crate) unit: &'static str,
-    pub(crate) digits: usize,
+    digits: usize,
     /// The basis of a ratio; empty if there is nothing to say.
-    pub(crate) from: String,
+    from: String,
 }
 
 impl Check {
+    /// Returns a figure with so many digits and a unit, beside its limit.
+    pub(crate) fn new(
+        what: impl Into<String>,
+        measured: Maybe<Spread>,
+        limit: Limit,
+        unit: &'static str,
+        digits: usize,
+    ) -> Self {
+        Self {
+            what: what.into(),
+            measured,
+            limit,
+            unit,
+            digits,
+            from: String::new(),
+        }
+    }
+
+    /// Adds the basis of a ratio.
+    pub(crate) fn from(mut self, basis: String) -> Self {
+        self.from = basis;
+        self
+    }
+
     /// Returns `met`, `missed`, or that nothing was measured.
     pub(crate) fn verdict(&self) -> &'static str {
         match &self.measured {
@@ -92,13 +120,11 @@ impl Check {
     }
 
     fn json(&self) -> Value {
-        let values = self.measured.as_ref().ok().map(|spread| &spread.0);
         json!({
             "what": self.what,
-            "values": values,
-            "reason": self.measured.as_ref().err(),
+            "values": self.measured.as_ref().ok().map(|spread| &spread.0),
+            "shown": self.shown(),
             "to_reach": self.limit.to_string(),
-            "unit": self.unit.trim(),
             "verdict": self.verdict().trim_matches('*'),
         })
     }
@@ -107,7 +133,7 @@ impl Check {
 /// A row of the table.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
-    /// `1` to `7`, or nothing.
+    /// `1` to `7`.
     pub(crate) number: &'static str,
     pub(crate) work: String,
     pub(crate) checks: Vec<Check>,
@@ -117,62 +143,52 @@ pub(crate) struct Row {
     pub(crate) compared: Vec<Comparison>,
     /// The meaning of the figures for a user: the topic, and a sentence or two.
     pub(crate) meaning: Option<(&'static str, String)>,
-    /// Everything, for programs.
-    pub(crate) raw: Value,
 }
 
 impl Row {
     pub(crate) fn json(&self) -> Value {
         let checks: Vec<_> = self.checks.iter().map(Check::json).collect();
-        json!({"row": self.number, "work": self.work, "checks": checks, "raw": self.raw})
+        json!({"row": self.number, "work": self.work, "checks": checks, "beside": self.beside})
     }
 }
 
 /// One figure of all services for which it was measured: a line of the table that compares them.
 #[derive(Clone, Debug)]
 pub(crate) struct Comparison {
-    what: String,
-    cells: [String; 4],
+    pub(crate) what: String,
+    pub(crate) ours: String,
+    /// Not measured, or the reason; none if it is not compared.
+    pub(crate) etcd: Option<Maybe<String>>,
+    pub(crate) rslock: Option<Maybe<String>>,
+    pub(crate) polling: Option<String>,
 }
 
 impl Comparison {
-    /// The columns: Leasehold, and the services that it is compared with.
-    pub(crate) const COLUMNS: [&'static str; 4] =
-        ["Leasehold", "etcd", "rslock", "polling every 50 ms"];
-
-    /// Begins a line with Leasehold's own figure.
+    /// Returns a line that has Leasehold's own figure.
     pub(crate) fn new(what: impl Into<String>, ours: String) -> Self {
-        let none = || "–".to_owned();
         Self {
             what: what.into(),
-            cells: [ours, none(), none(), none()],
+            ours,
+            etcd: None,
+            rslock: None,
+            polling: None,
         }
     }
 
-    /// Adds etcd's figure.
-    pub(crate) fn etcd(self, figure: &Maybe<String>) -> Self {
-        self.with(1, figure)
-    }
-
-    /// Adds rslock's figure.
-    pub(crate) fn rslock(self, figure: &Maybe<String>) -> Self {
-        self.with(2, figure)
-    }
-
-    /// Adds the figure of clients that poll.
-    pub(crate) fn polling(self, figure: String) -> Self {
-        self.with(3, &Ok(figure))
-    }
-
-    fn with(mut self, column: usize, figure: &Maybe<String>) -> Self {
-        let figure = figure.as_ref().map_or("not measured", String::as_str);
-        self.cells[column] = figure.to_owned();
-        self
-    }
-
-    /// Returns the line as Markdown.
-    pub(crate) fn line(&self) -> String {
-        format!("| {} | {} |", self.what, self.cells.join(" | "))
+    /// Returns the cells of the line.
+    pub(crate) fn cells(&self) -> [String; 5] {
+        let rival = |figure: &Option<Maybe<String>>| match figure {
+            None => "–".to_owned(),
+            Some(Ok(figure)) => figure.clone(),
+            Some(Err(_)) => "not measured".to_owned(),
+        };
+        [
+            self.what.clone(),
+            self.ours.clone(),
+            rival(&self.etcd),
+            rival(&self.rslock),
+            self.polling.clone().unwrap_or_else(|| "–".to_owned()),
+        ]
     }
 }
 
@@ -182,14 +198,11 @@ pub(crate) type Maybe<T> = Result<T, String>;
 /// Returns the ratios of two figures that were measured in turns.
 pub(crate) fn ratios(ours: &[f64], theirs: &Maybe<Vec<f64>>) -> Maybe<Spread> {
     let theirs = theirs.as_ref().map_err(Clone::clone)?;
-    Ok(ours
-        .iter()
-        .zip(theirs)
-        .map(|(ours, theirs)| ours / theirs)
-        .collect())
+    let both = ours.iter().zip(theirs);
+    Ok(both.map(|(ours, theirs)| ours / theirs).collect())
 }
 
 /// Returns a rival's figure, or the note that it was not measured.
-pub(crate) fn told(figure: &Maybe<String>) -> String {
-    figure.clone().unwrap_or_else(|reason| reason)
+pub(crate) fn told(figure: Maybe<String>) -> String {
+    figure.unwrap_or_else(|reason| reason)
 }

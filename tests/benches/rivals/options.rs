@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use clap::{Parser, ValueEnum};
+use clap::Parser;
 
-/// Clients of rows 1 and 2, and where coordinators grow.
+/// Clients of rows 1 and 2.
 pub(crate) const CLIENTS: usize = 64;
 /// Cycles that each client of row 2 has in flight.
 pub(crate) const CYCLES_IN_FLIGHT: usize = 16;
-/// Waiters of row 4, and where coordinators grow.
+/// Waiters of row 4.
 pub(crate) const WAITERS: usize = 100;
 
 /// Measures Leasehold beside what gRPC and Redis allow, beside other lock services and beside clients that poll.
@@ -20,9 +20,9 @@ pub(crate) const WAITERS: usize = 100;
 #[derive(Debug, Parser)]
 #[command(about, long_about)]
 pub(crate) struct Options {
-    /// Measure only these parts, separated by commas, and leave docs/ as it is.
-    #[arg(long, value_delimiter = ',', value_name = "PARTS")]
-    only: Vec<Part>,
+    /// Measure only these rows of the table, separated by commas, and leave docs/ as it is.
+    #[arg(long, value_delimiter = ',', value_name = "ROWS", value_parser = clap::value_parser!(u8).range(1..=7))]
+    only: Vec<u8>,
     /// Check that every part works: each takes a few seconds, and its figures say nothing. Leaves docs/ as it is.
     #[arg(long)]
     pub(crate) quick: bool,
@@ -34,54 +34,10 @@ pub(crate) struct Options {
     bench: bool,
 }
 
-/// Part that can be measured by itself: a row of the table, or a curve of the growth.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Part {
-    /// acquire and release, 64 clients, one at a time each
-    #[value(name = "1")]
-    Cycles,
-    /// the same, 16 in flight on each of 64 streams
-    #[value(name = "2")]
-    Pipelined,
-    /// one client alone
-    #[value(name = "3")]
-    Alone,
-    /// hand-off, 100 waiters
-    #[value(name = "4")]
-    HandOff,
-    /// Redis operations, 1000 waiters
-    #[value(name = "5")]
-    Operations,
-    /// 100 000 held locks
-    #[value(name = "6")]
-    Held,
-    /// 10 000 idle sessions
-    #[value(name = "7")]
-    Idle,
-    /// growth with waiters
-    Waiters,
-    /// growth with held locks
-    Locks,
-    /// growth with sessions
-    Sessions,
-    /// growth with coordinators
-    Coordinators,
-    /// the four kinds of growth
-    Growth,
-}
-
 impl Options {
-    /// Returns whether `part` was asked for.
-    pub(crate) fn wants(&self, part: Part) -> bool {
-        let growth = [
-            Part::Waiters,
-            Part::Locks,
-            Part::Sessions,
-            Part::Coordinators,
-        ];
-        self.is_whole()
-            || self.only.contains(&part)
-            || growth.contains(&part) && self.only.contains(&Part::Growth)
+    /// Returns whether the row of this number was asked for.
+    pub(crate) fn wants(&self, row: u8) -> bool {
+        self.is_whole() || self.only.contains(&row)
     }
 
     fn is_whole(&self) -> bool {
@@ -140,18 +96,6 @@ pub(crate) struct Sizes {
     pub(crate) idle_sessions: usize,
     /// As long as a session rests, so that each sends one heartbeat.
     pub(crate) idle: Duration,
-    pub(crate) growth: Growth,
-}
-
-/// The points of the curves, and how long each is measured.
-pub(crate) struct Growth {
-    pub(crate) waiters: &'static [usize],
-    pub(crate) locks: &'static [usize],
-    pub(crate) sessions: &'static [usize],
-    pub(crate) coordinators: &'static [usize],
-    pub(crate) window: Duration,
-    /// Longer, since the CPU time that renewals take comes in waves of a third of the TTL.
-    pub(crate) held: Duration,
 }
 
 impl Sizes {
@@ -171,14 +115,6 @@ impl Sizes {
             held: Duration::from_secs(30),
             idle_sessions: 10_000,
             idle: Duration::from_secs(30),
-            growth: Growth {
-                waiters: &[10, 100, 1_000, 10_000],
-                locks: &[1_000, 10_000, 100_000],
-                sessions: &[100, 1_000, 10_000],
-                coordinators: &[1, 2, 3],
-                window: Duration::from_secs(3),
-                held: Duration::from_secs(10),
-            },
         }
     }
 
@@ -198,45 +134,6 @@ impl Sizes {
             held: Duration::from_secs(3),
             idle_sessions: 300,
             idle: Duration::from_secs(3),
-            growth: Growth {
-                waiters: &[10, 300],
-                locks: &[100, 1_000],
-                sessions: &[30, 300],
-                coordinators: &[1, 2],
-                window: Duration::from_secs(1),
-                held: Duration::from_secs(3),
-            },
         }
-    }
-
-    /// Returns the flags of a coordinator that lets one caller, the driver, do all of this.
-    pub(crate) fn coordinator_flags(&self) -> Vec<String> {
-        let at_most = |counts: &[usize]| counts.iter().copied().max().unwrap_or_default();
-        let sessions = at_most(&[
-            CLIENTS,
-            WAITERS,
-            self.contenders,
-            self.holding_sessions,
-            self.many_holding_sessions,
-            self.idle_sessions,
-            at_most(self.growth.waiters),
-            at_most(self.growth.sessions),
-        ]);
-        let locks = at_most(&[self.held_locks, at_most(self.growth.locks)]);
-        let locks_each = locks.div_ceil(self.holding_sessions);
-        // A client may still leave while the next ones come, and one more client makes the others wait.
-        let sessions = 2 * sessions + 1;
-        [
-            ("--max-connections", sessions),
-            ("--max-sessions", sessions),
-            ("--max-sessions-per-identity", sessions),
-            ("--max-waiters-per-name", sessions),
-            ("--max-locks-per-session", locks_each.max(CYCLES_IN_FLIGHT)),
-            // 0 is any number.
-            ("--max-requests-per-second", 0),
-        ]
-        .into_iter()
-        .flat_map(|(flag, limit)| [flag.to_owned(), limit.to_string()])
-        .collect()
     }
 }

@@ -1,17 +1,19 @@
-//! `docs/benchmarks.md`: results beside others first, then growth, the conditions and the method.
+//! `docs/benchmarks.md`: results beside others first, then the conditions and the method.
 
 use std::fmt::Write;
 
 use crate::{
     figures::Comparison,
-    results::{GROWTH, LATENCY, Results},
+    results::{LATENCY, Results},
+    rows::Bench,
+    shared::{machine, parts::Failure, table::table},
 };
 
 const INTRODUCTION: &str = "# Benchmarks
 
-What Leasehold does beside etcd, rslock (a library of Redis locks) and clients that poll Redis, what that means for you, and how
-costs grow. Clients, coordinators, Redis and rivals shared one machine: compare figures with one another, since absolute ones drift
-from hour to hour. [client-benchmarks.md](client-benchmarks.md) compares the client libraries, with redsync, redis-py, node-redlock and
+What Leasehold does beside etcd, rslock (a library of Redis locks) and clients that poll Redis, and what that means for you.
+[scaling.md](scaling.md#growth) shows how costs grow. Clients, coordinators, Redis and rivals shared one machine: compare figures with
+one another, since absolute ones drift from hour to hour. [client-benchmarks.md](client-benchmarks.md) compares the client libraries, with redsync, redis-py, node-redlock and
 Redisson beside them. [bench.md](bench.md) shows how to measure your own deployment; the targets, and those that are missed, are in
 [performance.md](performance.md#targets), which also has versions [side by side](performance.md#before-and-after). `make bench` writes
 this page.
@@ -52,83 +54,50 @@ const METHOD: &str = "## How it is measured
 ";
 
 /// Returns the page.
-pub(crate) fn text(results: &Results) -> String {
+pub(crate) fn text(results: &Results, bench: &Bench, failures: &[Failure]) -> String {
     let mut page = INTRODUCTION.to_owned();
     if results.quick {
         page += "\n**This is a quick run, which only checks that everything works. Its figures say nothing.**\n";
     }
-    if !results.failures.is_empty() {
+    if !failures.is_empty() {
         page += "\n**Not measured, since these parts failed:**\n\n";
-        for failure in &results.failures {
-            line(
-                &mut page,
-                format_args!("- {}: {}", failure.part, failure.reason),
-            );
-        }
-    }
-    page += &beside_others(results);
-    if !results.distributions.is_empty() {
-        line(
+        list(
             &mut page,
-            format_args!("\n![Shares of cycles and hand-offs by how long they took]({LATENCY})"),
+            failures
+                .iter()
+                .map(|Failure { part, reason }| format!("{part}: {reason}")),
+        );
+    }
+    page += "\n## Beside others\n\n";
+    let header = " | Leasehold | etcd | rslock | polling every 50 ms";
+    let compared = results.rows.iter().flat_map(|row| &row.compared);
+    page += &table(header, compared.map(Comparison::cells));
+    page += "\n";
+    if !bench.distributions.is_empty() {
+        // Writing to a string does not fail.
+        let _ = writeln!(
+            page,
+            "\n![Shares of cycles and hand-offs by how long they took]({LATENCY})"
         );
     }
     page += "\n### What it means\n\n";
-    for (topic, sentence) in results.rows.iter().filter_map(|row| row.meaning.as_ref()) {
-        line(&mut page, format_args!("- **{topic}.** {sentence}"));
-    }
-    page += &growth(results);
+    let meanings = results.rows.iter().filter_map(|row| row.meaning.as_ref());
+    list(
+        &mut page,
+        meanings.map(|(topic, sentence)| format!("**{topic}.** {sentence}")),
+    );
     page += "\n## Conditions\n\n";
-    for (name, fact) in &results.machine.facts {
-        line(&mut page, format_args!("- {name}: {fact}"));
-    }
-    for settings in &results.settings {
-        line(&mut page, format_args!("- {settings}"));
-    }
+    let facts = machine::look(&bench.peers.versions).into_iter();
+    list(
+        &mut page,
+        facts.map(|(name, fact)| format!("{name}: {fact}")),
+    );
+    list(&mut page, bench.peers.settings.iter());
     page + "\n" + METHOD
 }
 
-fn beside_others(results: &Results) -> String {
-    let mut text = String::from("\n## Beside others\n\n");
-    line(
-        &mut text,
-        format_args!("| | {} |", Comparison::COLUMNS.join(" | ")),
-    );
-    line(
-        &mut text,
-        format_args!("|---|{}", "---|".repeat(Comparison::COLUMNS.len())),
-    );
-    for compared in results.rows.iter().flat_map(|row| &row.compared) {
-        line(&mut text, format_args!("{}", compared.line()));
+fn list(text: &mut String, items: impl Iterator<Item: std::fmt::Display>) {
+    for item in items {
+        let _ = writeln!(text, "- {item}");
     }
-    text
-}
-
-fn growth(results: &Results) -> String {
-    let mut text = String::from("\n## Growth\n");
-    if !results.growth.is_empty() {
-        line(
-            &mut text,
-            format_args!(
-                "\n![Latency, CPU and memory by waiters, held locks, sessions and coordinators]({GROWTH})"
-            ),
-        );
-    }
-    for growth in &results.growth {
-        line(&mut text, format_args!("\n### {}\n", growth.title));
-        line(&mut text, format_args!("| {} |", growth.header.join(" | ")));
-        line(
-            &mut text,
-            format_args!("|{}", "---|".repeat(growth.header.len())),
-        );
-        for row in &growth.rows {
-            line(&mut text, format_args!("| {} |", row.join(" | ")));
-        }
-    }
-    text
-}
-
-fn line(text: &mut String, what: std::fmt::Arguments<'_>) {
-    // Writing to a string does not fail.
-    let _ = writeln!(text, "{what}");
 }

@@ -13,7 +13,7 @@ use leasehold_tests::ChildProcess;
 use serde_json::Value;
 use tempfile::tempfile;
 
-use crate::figures::Maybe;
+use crate::{figures::Maybe, shared::chart::Curve};
 
 const VARIABLE: &str = "LEASEHOLD_PEERS";
 /// Longer than it takes to start the rival, measure it and stop it.
@@ -31,6 +31,18 @@ impl Rival {
             Self::Etcd => "etcd",
             Self::Rslock => "rslock",
         }
+    }
+
+    /// Returns its name, with the version if it told one.
+    pub(crate) fn shown(self, told: &Maybe<Told>) -> String {
+        let told = told.as_ref();
+        told.map_or_else(|_| self.name().to_owned(), Told::version)
+    }
+
+    /// Returns the distribution that it told, if it did.
+    pub(crate) fn curve(self, told: &Maybe<Told>) -> Option<Curve> {
+        let told = told.as_ref().ok()?;
+        Some(Curve::new(self.name(), told.points()))
     }
 }
 
@@ -62,17 +74,13 @@ impl Told {
     }
 
     /// Shares, and the microseconds that they did not exceed.
-    pub(crate) fn points(&self) -> Vec<(f64, f64)> {
+    fn points(&self) -> Vec<(f64, f64)> {
         let quantiles = self.0.get("quantiles").and_then(Value::as_array);
         quantiles
             .into_iter()
             .flatten()
             .filter_map(|pair| Some((pair.get(0)?.as_f64()?, pair.get(1)?.as_f64()?)))
             .collect()
-    }
-
-    pub(crate) fn json(&self) -> Value {
-        self.0.clone()
     }
 }
 

@@ -7,7 +7,7 @@ use leasehold_tests::{RedisServer, load::Distribution};
 use redis::{Value, aio::MultiplexedConnection};
 use tokio::task::JoinSet;
 
-use crate::{cycles::Window, options::Sizes};
+use crate::{options::Sizes, shared::cycles::Window};
 
 /// Deletes the key if it has the owner's value.
 pub(crate) const RELEASE: &str =

@@ -10,7 +10,10 @@ use leasehold_tests::load::Course;
 use redis::aio::MultiplexedConnection;
 use tokio::task::JoinSet;
 
-use crate::{handoff::HandOffs, pipeline::RELEASE, stage::Stage};
+use crate::{
+    pipeline::RELEASE,
+    shared::{handoff::HandOffs, stage::Stage},
+};
 
 /// Time that a client sleeps before it asks again.
 pub(crate) const EVERY: Duration = Duration::from_millis(50);

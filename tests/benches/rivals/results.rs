@@ -8,38 +8,25 @@ use std::{
 use anyhow::Context;
 use serde_json::json;
 
-use crate::rows::growth::Growth;
 use crate::{
-    chart::{self, Panel},
     figures::Row,
-    machine::Machine,
-    marks, page, targets,
+    page,
+    rows::Bench,
+    shared::{chart, machine, marks, parts::Failure},
+    targets,
 };
 
 const DOCS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs");
-/// Drawings, from the directory of the page.
+/// The drawing, from the directory of the page.
 pub(crate) const LATENCY: &str = "benchmarks/latency.svg";
-pub(crate) const GROWTH: &str = "benchmarks/growth.svg";
 const PAGE: &str = "benchmarks.md";
 const TARGETS: &str = "targets.md";
 
 /// Everything that was measured so far.
 pub(crate) struct Results {
     pub(crate) rows: Vec<Row>,
-    pub(crate) growth: Vec<Growth>,
-    pub(crate) distributions: Vec<Panel>,
-    pub(crate) failures: Vec<Failure>,
-    pub(crate) machine: Machine,
-    /// The settings of the rivals.
-    pub(crate) settings: Vec<String>,
     pub(crate) quick: bool,
     directory: PathBuf,
-}
-
-/// A part that failed.
-pub(crate) struct Failure {
-    pub(crate) part: &'static str,
-    pub(crate) reason: String,
 }
 
 impl Results {
@@ -59,11 +46,6 @@ impl Results {
         fs::create_dir_all(&directory)?;
         Ok(Self {
             rows: Vec::new(),
-            growth: Vec::new(),
-            distributions: Vec::new(),
-            failures: Vec::new(),
-            machine: Machine::look(&[]),
-            settings: Vec::new(),
             quick,
             directory,
         })
@@ -79,23 +61,33 @@ impl Results {
     /// # Errors
     ///
     /// If a file cannot be written.
-    pub(crate) fn save(&self) -> anyhow::Result<()> {
-        self.write_json()?;
-        self.draw(LATENCY, self.distributions.clone())?;
-        let growth = self.growth.iter().flat_map(|growth| growth.panels.clone());
-        self.draw(GROWTH, growth.collect())?;
-        self.write(PAGE, &page::text(self))?;
+    pub(crate) fn save(&self, bench: &Bench, failures: &[Failure]) -> anyhow::Result<()> {
+        let rows: Vec<_> = self.rows.iter().map(Row::json).collect();
+        let failed = failures
+            .iter()
+            .map(|failure| json!({"part": failure.part, "reason": failure.reason}));
+        let all = json!({
+            "quick": self.quick,
+            "machine": machine::look(&bench.peers.versions),
+            "rows": rows,
+            "failures": failed.collect::<Vec<_>>(),
+        });
+        self.write("results.json", &serde_json::to_string_pretty(&all)?)?;
+        if !bench.distributions.is_empty() {
+            self.write(LATENCY, &chart::draw(&bench.distributions)?)?;
+        }
+        self.write(PAGE, &page::text(self, bench, failures))?;
         self.write(TARGETS, &targets::text(self))
     }
 
-    /// Copies the page and its drawings to `docs/`, and puts the targets into `docs/performance.md`.
+    /// Copies the page and its drawing to `docs/`, and puts the targets into `docs/performance.md`.
     ///
     /// # Errors
     ///
     /// If a file cannot be written, or `docs/performance.md` has no place for the targets.
     pub(crate) fn publish(&self) -> anyhow::Result<()> {
         let docs = Path::new(DOCS);
-        for file in [PAGE, LATENCY, GROWTH] {
+        for file in [PAGE, LATENCY] {
             let from = self.directory.join(file);
             // There is no drawing of parts that failed.
             if from.exists() {
@@ -107,35 +99,6 @@ impl Results {
         let page = fs::read_to_string(&performance)?;
         let page = marks::put(&page, "make bench", &targets::text(self))?;
         fs::write(performance, page).context("failed to write docs/performance.md")
-    }
-
-    fn write_json(&self) -> anyhow::Result<()> {
-        let rows: Vec<_> = self.rows.iter().map(Row::json).collect();
-        let growth: Vec<_> = self
-            .growth
-            .iter()
-            .map(|growth| json!({"title": growth.title, "points": growth.raw}))
-            .collect();
-        let failures: Vec<_> = self
-            .failures
-            .iter()
-            .map(|failure| json!({"part": failure.part, "reason": failure.reason}))
-            .collect();
-        let all = json!({
-            "quick": self.quick,
-            "machine": self.machine.json(),
-            "rows": rows,
-            "growth": growth,
-            "failures": failures,
-        });
-        self.write("results.json", &serde_json::to_string_pretty(&all)?)
-    }
-
-    fn draw(&self, file: &str, panels: Vec<Panel>) -> anyhow::Result<()> {
-        if panels.is_empty() {
-            return Ok(());
-        }
-        self.write(file, &chart::draw(panels)?)
     }
 
     /// Replaces a file as a whole, so that an interruption leaves the one before.

@@ -2,31 +2,32 @@
 
 use std::fmt::Write;
 
-use crate::results::Results;
+use crate::{results::Results, shared::table::table};
 
 /// Returns the section.
 pub(crate) fn text(results: &Results) -> String {
-    let mut text =
-        String::from("| row | work | figure | measured | target | |\n|---|---|---|---|---|---|\n");
-    for row in &results.rows {
-        for (place, check) in row.checks.iter().enumerate() {
+    let lines = results.rows.iter().flat_map(|row| {
+        row.checks.iter().enumerate().map(|(place, check)| {
             let (number, work) = match place {
-                0 => (row.number, row.work.as_str()),
-                _ => ("", ""),
+                0 => (row.number.to_owned(), row.work.clone()),
+                _ => Default::default(),
             };
-            // Writing to a string does not fail, here and below.
-            let _ = writeln!(
-                text,
-                "| {number} | {work} | {} | {} | {}{} | {} |",
-                check.what,
+            let limit = format!("{}{}", check.limit, check.unit);
+            let verdict = check.verdict().to_owned();
+            [
+                number,
+                work,
+                check.what.clone(),
                 check.shown(),
-                check.limit,
-                check.unit,
-                check.verdict()
-            );
-        }
-    }
+                limit,
+                verdict,
+            ]
+        })
+    });
+    let header = "row | work | figure | measured | target | ";
+    let mut text = table(header, lines) + "\n";
     for row in &results.rows {
+        // Writing to a string does not fail.
         let _ = writeln!(text, "\n### Row {}: {}\n", row.number, row.work);
         for (who, what) in &row.beside {
             let _ = writeln!(text, "- {who}: {what}");

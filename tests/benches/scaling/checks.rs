@@ -4,11 +4,13 @@ use anyhow::{Context, ensure};
 
 use crate::{
     constants,
-    crowd::TTL,
-    cycles,
-    model::{Constants, Load, Needed, seconds},
+    model::{Constants, Load, Needed},
     options::{CLIENTS, SHARED, Sizes},
-    stage::{Reading, Spent, Stage},
+    shared::{
+        crowd::TTL,
+        cycles,
+        stage::{Reading, Spent, Stage},
+    },
 };
 
 /// Coordinators of the check on a cluster.
@@ -28,62 +30,52 @@ pub(crate) struct Check {
     pub(crate) figures: Vec<Figure>,
 }
 
-/// Returns what was spent beside what is needed, and the memory that was taken since `before`, if it has to do with the load.
-fn figures(needed: &Needed, spent: &Spent, before: Option<&Reading>) -> Vec<Figure> {
-    const MIB: f64 = 1024.0 * 1024.0;
-    let mut figures = Vec::new();
-    let mut add = |what, unit, predicted: f64, measured: f64| {
-        // Nothing is predicted of what the load does not use.
-        if predicted > 0.0 {
-            figures.push(Figure {
-                what,
-                unit,
-                predicted,
-                measured,
-            });
+impl Check {
+    /// Puts what was spent beside what is needed, and the memory that was taken since `before`, if it has to do with the load.
+    fn new(load: String, needed: &Needed, spent: &Spent, before: Option<&Reading>) -> Self {
+        const MIB: f64 = 1024.0 * 1024.0;
+        let figure = |what, unit, predicted, measured| Figure {
+            what,
+            unit,
+            predicted,
+            measured,
+        };
+        let cpu = " % of a core";
+        let (ours, redis) = (needed.coordinator_cores, needed.redis_cores);
+        let traffic = spent.redis_traffic / spent.seconds;
+        let mut figures = vec![
+            figure(
+                "coordinators, CPU",
+                cpu,
+                100.0 * ours,
+                spent.coordinator_share(),
+            ),
+            figure("Redis, CPU", cpu, 100.0 * redis, spent.redis_share()),
+            figure(
+                "Redis, traffic",
+                " MB/s",
+                needed.redis_traffic / 1e6,
+                traffic / 1e6,
+            ),
+        ];
+        if let Some(before) = before {
+            let ours = (spent.rss_kib - before.rss_kib) / 1024.0;
+            let redis = (spent.redis_bytes - before.redis_bytes) / MIB;
+            let (needs, redis_needs) = (needed.coordinator_bytes / MIB, needed.redis_bytes / MIB);
+            figures.push(figure("coordinators, memory", " MiB", needs, ours));
+            figures.push(figure("Redis, memory", " MiB", redis_needs, redis));
         }
-    };
-    let share = |cores: f64| 100.0 * cores;
-    add(
-        "coordinators, CPU",
-        " % of a core",
-        share(needed.coordinator_cores),
-        spent.coordinator_share(),
-    );
-    add(
-        "Redis, CPU",
-        " % of a core",
-        share(needed.redis_cores),
-        spent.redis_share(),
-    );
-    add(
-        "Redis, traffic",
-        " MB/s",
-        needed.redis_traffic / 1e6,
-        spent.redis_traffic / spent.seconds / 1e6,
-    );
-    if let Some(before) = before {
-        add(
-            "coordinators, memory",
-            " MiB",
-            needed.coordinator_bytes / MIB,
-            (spent.rss_kib - before.rss_kib) / 1024.0,
-        );
-        add(
-            "Redis, memory",
-            " MiB",
-            needed.redis_bytes / MIB,
-            (spent.redis_bytes - before.redis_bytes) / MIB,
-        );
+        // Nothing is predicted of what the load does not use.
+        figures.retain(|figure| figure.predicted > 0.0);
+        Self { load, figures }
     }
-    figures
 }
 
 /// Checks many held locks, with a longer TTL than that of the constants.
 pub(crate) async fn held(sizes: &Sizes, constants: &Constants) -> anyhow::Result<Check> {
     let (sessions, locks_each) = sizes.check_holders;
     let locks = sessions * locks_each;
-    let mut stage = Stage::start(1, sizes).await;
+    let mut stage = Stage::start(1).await;
     let before = stage.read().await?;
     let mut crowd = constants::open(&stage, sessions, 1, locks_each, sizes.check_ttl).await?;
     crowd.acquire().await?;
@@ -96,59 +88,55 @@ pub(crate) async fn held(sizes: &Sizes, constants: &Constants) -> anyhow::Result
         kept.told_lost + kept.found_lost == 0,
         "locks were lost: {kept:?}"
     );
-    let load = Load {
-        holding: sessions as f64,
-        locks: locks as f64,
-        ttl: seconds(sizes.check_ttl),
-        ..Load::default()
-    };
-    Ok(Check {
-        load: format!(
-            "{locks} held locks of {sessions} sessions, TTL {} s, none lost",
-            sizes.check_ttl.as_secs()
-        ),
-        figures: figures(&constants.needed(&load), &spent, Some(&before)),
-    })
+    let ttl = sizes.check_ttl.as_secs_f64();
+    let load = Load::held(sessions as f64, locks as f64, ttl);
+    let what = format!(
+        "{locks} held locks of {sessions} sessions, TTL {} s, none lost",
+        sizes.check_ttl.as_secs()
+    );
+    Ok(Check::new(
+        what,
+        &constants.needed(&load),
+        &spent,
+        Some(&before),
+    ))
 }
 
 /// Checks many sessions that rest.
 pub(crate) async fn resting(sizes: &Sizes, constants: &Constants) -> anyhow::Result<Check> {
     let sessions = sizes.check_sessions;
-    let mut stage = Stage::start(1, sizes).await;
+    let mut stage = Stage::start(1).await;
     let before = stage.read().await?;
     let mut crowd = constants::open(&stage, sessions, SHARED, 0, TTL).await?;
     crowd.live(sizes.settle).await?;
     let from = stage.read().await?;
     crowd.live(sizes.rest).await?;
     let spent = stage.read().await?.since(&from);
-    let load = Load {
-        resting: sessions as f64,
-        ..Load::default()
-    };
-    Ok(Check {
-        load: format!("{sessions} sessions that hold nothing, {SHARED} on a connection"),
-        figures: figures(&constants.needed(&load), &spent, Some(&before)),
-    })
+    let load = Load::resting(sessions as f64);
+    let what = format!("{sessions} sessions that hold nothing, {SHARED} on a connection");
+    Ok(Check::new(
+        what,
+        &constants.needed(&load),
+        &spent,
+        Some(&before),
+    ))
 }
 
 /// Checks cycles on three coordinators and a cluster of three shards. The rate and the calls are the measured ones.
 pub(crate) async fn cluster(sizes: &Sizes, constants: &Constants) -> anyhow::Result<Check> {
-    let mut stage = Stage::on_cluster(COORDINATORS, sizes).await;
+    let mut stage = Stage::on_cluster(COORDINATORS).await;
     let run = cycles::ours(&mut stage, COORDINATORS * CLIENTS, 1, sizes).await?;
     let spent = run.spent.context("nothing was read")?;
     let calls = spent.scripts.calls / run.times.count().max(1) as f64;
     let load = Load {
-        cycles: run.per_second,
         calls: Some(calls),
-        ..Load::default()
+        ..Load::cycles(run.per_second)
     };
-    Ok(Check {
-        load: format!(
-            "{:.1} k acquires and releases a second in {calls:.2} calls each, {} clients, {COORDINATORS} coordinators, a cluster of \
-             three shards",
-            run.per_second / 1e3,
-            COORDINATORS * CLIENTS
-        ),
-        figures: figures(&constants.needed(&load), &spent, None),
-    })
+    let what = format!(
+        "{:.1} k acquires and releases a second in {calls:.2} calls each, {} clients, {COORDINATORS} coordinators, a cluster of three \
+         shards",
+        run.per_second / 1e3,
+        COORDINATORS * CLIENTS
+    );
+    Ok(Check::new(what, &constants.needed(&load), &spent, None))
 }

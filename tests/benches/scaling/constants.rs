@@ -6,13 +6,15 @@ use anyhow::{Context, ensure};
 use leasehold_tests::raw;
 
 use crate::{
-    crowd::{Crowd, TTL},
-    cycles,
-    handoff::{self, Plan},
-    model::{Constants, Cost, Room, seconds, solve},
+    model::{Constants, Cost, Room, solve},
     options::{CLIENTS, IN_FLIGHT, SHARED, Sizes},
-    stage::{Reading, Spent, Stage, allow_files},
-    stream::Stream,
+    shared::{
+        crowd::{Crowd, TTL},
+        cycles,
+        handoff::{self, Plan},
+        stage::{OTHER_FILES, Reading, Spent, Stage, allow_files},
+        stream::Stream,
+    },
 };
 
 /// Long enough that nothing is renewed meanwhile.
@@ -21,8 +23,6 @@ pub(crate) const QUIET: Duration = Duration::from_secs(300);
 const FEW: usize = 4;
 /// Connections of waiters, however many there are: answers of one connection are written together.
 const CONNECTIONS: usize = 10;
-/// File descriptors of a process beside those of its clients.
-const OTHERS: u64 = 200;
 
 /// Opens sessions on the first coordinator, which will acquire as many locks each; fails if there are not enough file descriptors.
 pub(crate) async fn open(
@@ -33,7 +33,7 @@ pub(crate) async fn open(
     ttl: Duration,
 ) -> anyhow::Result<Crowd> {
     let connections = sessions.div_ceil(per_connection) as u64;
-    allow_files(connections + OTHERS).map_err(anyhow::Error::msg)?;
+    allow_files(connections + OTHER_FILES).map_err(anyhow::Error::msg)?;
     let endpoint = stage.endpoints().remove(0);
     Crowd::open(&endpoint, sessions, per_connection, locks_each, ttl).await
 }
@@ -58,7 +58,7 @@ fn each(spent: &Spent, count: f64) -> Cost {
 /// Measures sessions that hold nothing: those on shared connections, and those on their own.
 pub(crate) async fn resting(sizes: &Sizes, into: &mut Constants) -> anyhow::Result<()> {
     for per_connection in [SHARED, 1] {
-        let mut stage = Stage::start(1, sizes).await;
+        let mut stage = Stage::start(1).await;
         let before = stage.read().await?;
         let mut crowd = open(&stage, sizes.idle_sessions, per_connection, 0, TTL).await?;
         crowd.live(sizes.settle).await?;
@@ -89,7 +89,7 @@ pub(crate) async fn resting(sizes: &Sizes, into: &mut Constants) -> anyhow::Resu
 pub(crate) async fn held(sizes: &Sizes, into: &mut Constants) -> anyhow::Result<()> {
     let mut runs = Vec::new();
     for (sessions, locks_each) in sizes.holders {
-        let mut stage = Stage::start(1, sizes).await;
+        let mut stage = Stage::start(1).await;
         let mut crowd = open(&stage, sessions, 1, locks_each, TTL).await?;
         crowd.live(sizes.settle).await?;
         let before = stage.read().await?;
@@ -103,7 +103,7 @@ pub(crate) async fn held(sizes: &Sizes, into: &mut Constants) -> anyhow::Result<
         if runs.is_empty() {
             into.lock = room(&before, &held, sessions * locks_each);
         }
-        let beats = sessions as f64 * spent.seconds * 3.0 / seconds(TTL);
+        let beats = sessions as f64 * spent.seconds * 3.0 / TTL.as_secs_f64();
         runs.push((beats, spent));
     }
     let [(few, of_few), (many, of_many)] =
@@ -124,7 +124,7 @@ pub(crate) async fn held(sizes: &Sizes, into: &mut Constants) -> anyhow::Result<
 
 /// Measures uncontended acquires with their releases: medians of several runs.
 pub(crate) async fn cycles(sizes: &Sizes, into: &mut Constants) -> anyhow::Result<()> {
-    let mut stage = Stage::start(1, sizes).await;
+    let mut stage = Stage::start(1).await;
     into.few_each = cycles_of(&mut stage, FEW, 1, sizes).await?;
     into.one_each = cycles_of(&mut stage, CLIENTS, 1, sizes).await?;
     into.many_each = cycles_of(&mut stage, CLIENTS, IN_FLIGHT, sizes).await?;
@@ -167,7 +167,7 @@ pub(crate) fn middle(mut costs: Vec<Cost>) -> Cost {
 /// Measures hand-offs, on one coordinator and between two, and the room that a waiter takes.
 pub(crate) async fn hand_offs(sizes: &Sizes, into: &mut Constants) -> anyhow::Result<()> {
     for coordinators in [1, 2] {
-        let mut stage = Stage::start(coordinators, sizes).await;
+        let mut stage = Stage::start(coordinators).await;
         let cost = hand_offs_of(&mut stage, sizes.contenders, sizes).await?;
         if coordinators == 1 {
             into.hand_off = cost;
@@ -175,7 +175,7 @@ pub(crate) async fn hand_offs(sizes: &Sizes, into: &mut Constants) -> anyhow::Re
             into.crossing = cost;
         }
     }
-    let mut stage = Stage::start(1, sizes).await;
+    let mut stage = Stage::start(1).await;
     let mut streams =
         Stream::open_many(&stage.endpoints(), sizes.idle_sessions, SHARED, None).await?;
     let before = stage.read().await?;
@@ -218,7 +218,7 @@ pub(crate) async fn hand_off(
 
 /// Measures the record that the name of a released lock leaves.
 pub(crate) async fn records(sizes: &Sizes, into: &mut Constants) -> anyhow::Result<()> {
-    let mut stage = Stage::start(1, sizes).await;
+    let mut stage = Stage::start(1).await;
     let (sessions, locks) = (100, sizes.idle_sessions / 100);
     let before = stage.read().await?;
     let mut crowd = open(&stage, sessions, SHARED, locks, QUIET).await?;
@@ -231,7 +231,7 @@ pub(crate) async fn records(sizes: &Sizes, into: &mut Constants) -> anyhow::Resu
 
 /// Measures the bytes between clients and coordinators, by proxies in between that count.
 pub(crate) async fn traffic(sizes: &Sizes, into: &mut Constants) -> anyhow::Result<()> {
-    let mut stage = Stage::start(1, sizes).await;
+    let mut stage = Stage::start(1).await;
     stage.count_bytes().await;
     let one_each = cycles_of(&mut stage, CLIENTS, 1, sizes).await?;
     into.one_each.client_traffic = one_each.client_traffic;

@@ -6,12 +6,14 @@
 use leasehold_tests::report;
 
 use crate::{
-    chart::{Axis, Curve, Panel},
     constants::{self, QUIET, middle},
-    crowd::Crowd,
     model::Cost,
     options::{CLIENTS, IN_FLIGHT, SHARED, Sizes},
-    stage::Stage,
+    shared::{
+        chart::{Axis, Curve, Panel},
+        crowd::Crowd,
+        stage::Stage,
+    },
 };
 
 /// Sessions that hold the locks.
@@ -83,7 +85,7 @@ impl Of {
     }
 
     async fn scene(self, count: usize, sizes: &Sizes) -> anyhow::Result<Scene> {
-        let stage = Stage::start(1, sizes).await;
+        let stage = Stage::start(1).await;
         let mut crowd = match self {
             Self::Waiters => None,
             Self::Locks => {

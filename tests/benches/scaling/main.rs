@@ -1,54 +1,34 @@
 //! The model of costs: its constants, growth, and checks of what it predicts.
 //!
 //! A full run writes its tables and its chart into `docs/scaling.md`, between the text that people write. It shares the stage, the
-//! driver and the drawings of the benchmark `rivals`.
+//! driver and the drawings with the benchmark `rivals`.
 #![expect(clippy::print_stdout, reason = "the results are the program's output")]
 
-#[path = "../rivals/chart.rs"]
-#[expect(dead_code, reason = "rivals draws distributions too")]
-mod chart;
 mod checks;
 mod constants;
-#[path = "../rivals/crowd.rs"]
-mod crowd;
-#[path = "../rivals/cycles.rs"]
-#[expect(dead_code, reason = "rivals measures the echo too")]
-mod cycles;
 mod growth;
-#[path = "../rivals/handoff.rs"]
-#[expect(dead_code, reason = "rivals tells times and fairness")]
-mod handoff;
-#[path = "../rivals/machine.rs"]
-#[expect(dead_code, reason = "rivals writes it for programs too")]
-mod machine;
-#[path = "../rivals/marks.rs"]
-mod marks;
 mod model;
 mod options;
 mod page;
-#[path = "../rivals/parts.rs"]
-mod parts;
-#[path = "../rivals/stage.rs"]
-#[expect(dead_code, reason = "rivals tells operations and commands")]
-mod stage;
-#[path = "../rivals/stream.rs"]
-mod stream;
+#[path = "../shared/mod.rs"]
+#[expect(dead_code, reason = "rivals uses the rest")]
+mod shared;
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process::ExitCode,
-    time::{Duration, Instant},
-};
+use std::{fs, path::Path, process::ExitCode, time::Duration};
 
 use anyhow::Context;
 use clap::Parser;
-use leasehold_tests::{binaries, report};
+use leasehold_tests::binaries;
 
 use crate::{
+    growth::{Growth, Of},
     model::Constants,
     options::{Options, Sizes},
     page::Measured,
+    shared::{
+        chart, marks,
+        parts::{Failure, Parts},
+    },
 };
 
 const DOCS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs");
@@ -61,17 +41,8 @@ const LIMIT: Duration = Duration::from_secs(400);
 #[tokio::main]
 async fn main() -> anyhow::Result<ExitCode> {
     let options = Options::parse();
-    let mut run = Run {
-        began: Instant::now(),
-        failures: Vec::new(),
-        measured: Measured {
-            constants: Constants::default(),
-            growth: Vec::new(),
-            checks: Vec::new(),
-            beside: options.beside.clone(),
-        },
-    };
-    run.all(&options.sizes()).await;
+    let mut parts = Parts::new(LIMIT);
+    let measured = measure(&options.sizes(), &mut parts, options.beside.clone()).await;
 
     let name = if options.quick {
         "scaling-quick"
@@ -79,12 +50,12 @@ async fn main() -> anyhow::Result<ExitCode> {
         "scaling"
     };
     let directory = binaries::target_directory().join("benchmarks").join(name);
-    let sections = page::sections(&run.measured);
-    save(&directory, &run.measured, &sections)?;
+    let sections = page::sections(&measured);
+    save(&directory, &measured, &sections)?;
     println!("results: {}", directory.display());
-    if !run.failures.is_empty() {
-        for failure in run.failures {
-            println!("failed: {failure}");
+    if !parts.failures.is_empty() {
+        for Failure { part, reason } in parts.failures {
+            println!("failed: {part}: {reason}");
         }
         return Ok(ExitCode::FAILURE);
     }
@@ -104,10 +75,10 @@ async fn main() -> anyhow::Result<ExitCode> {
 
 /// Writes what was measured.
 fn save(directory: &Path, measured: &Measured, sections: &[page::Section]) -> anyhow::Result<()> {
-    let chart: PathBuf = directory.join(CHART);
+    let chart = directory.join(CHART);
     fs::create_dir_all(chart.parent().context("it is in a directory")?)?;
-    let panels = measured.growth.iter().map(growth::Growth::panel).collect();
-    fs::write(chart, chart::draw(panels)?)?;
+    let panels: Vec<_> = measured.growth.iter().map(Growth::panel).collect();
+    fs::write(chart, chart::draw(&panels)?)?;
     let text: Vec<_> = sections
         .iter()
         .map(|(name, section)| format!("## {name}\n\n{section}\n"))
@@ -120,77 +91,52 @@ fn save(directory: &Path, measured: &Measured, sections: &[page::Section]) -> an
     Ok(())
 }
 
-/// A run: what was measured, and the parts that failed.
-struct Run {
-    began: Instant,
-    measured: Measured,
-    failures: Vec<String>,
-}
-
-impl Run {
-    /// Measures everything, a part after the other.
-    async fn all(&mut self, sizes: &Sizes) {
-        let mut constants = Constants::default();
-        /// Measures a part within the limit, and announces it, since it takes a while.
-        macro_rules! part {
-            ($says:literal, $measured:expr) => {{
-                report(format!("{:4} s  {}", self.began.elapsed().as_secs(), $says));
-                match parts::guard(LIMIT, Box::pin($measured)).await {
-                    Ok(measured) => Some(measured),
-                    Err(error) => {
-                        report(format!("        failed: {error:#}"));
-                        self.failures.push(format!("{}: {error:#}", $says));
-                        None
-                    }
-                }
-            }};
-        }
-        part!(
-            "constants: cycles",
-            constants::cycles(sizes, &mut constants)
-        );
-        part!(
-            "constants: hand-offs",
-            constants::hand_offs(sizes, &mut constants)
-        );
-        part!(
-            "constants: sessions",
-            constants::resting(sizes, &mut constants)
-        );
-        part!(
-            "constants: held locks",
-            constants::held(sizes, &mut constants)
-        );
-        part!(
-            "constants: records",
-            constants::records(sizes, &mut constants)
-        );
-        part!(
-            "constants: traffic",
-            constants::traffic(sizes, &mut constants)
-        );
-        let growth = [
-            part!(
-                "growth: waiters",
-                growth::Of::Waiters.measure(sizes.waiters, sizes)
-            ),
-            part!(
-                "growth: held locks",
-                growth::Of::Locks.measure(sizes.locks, sizes)
-            ),
-            part!(
-                "growth: sessions",
-                growth::Of::Sessions.measure(sizes.sessions, sizes)
-            ),
-        ];
-        let checks = [
-            part!("check: held locks", checks::held(sizes, &constants)),
-            part!("check: sessions", checks::resting(sizes, &constants)),
-            part!("check: cluster", checks::cluster(sizes, &constants)),
-        ];
-        self.measured.growth = growth.into_iter().flatten().collect();
-        self.measured.checks = checks.into_iter().flatten().collect();
-        self.measured.constants = constants;
-        report(format!("{:4} s  measured", self.began.elapsed().as_secs()));
+/// Measures everything, a part after the other. The checks compare with what has been measured by then.
+async fn measure(sizes: &Sizes, parts: &mut Parts, beside: Option<String>) -> Measured {
+    let mut constants = Constants::default();
+    let into = &mut constants;
+    parts
+        .run("constants: cycles", constants::cycles(sizes, into))
+        .await;
+    parts
+        .run("constants: hand-offs", constants::hand_offs(sizes, into))
+        .await;
+    parts
+        .run("constants: sessions", constants::resting(sizes, into))
+        .await;
+    parts
+        .run("constants: held locks", constants::held(sizes, into))
+        .await;
+    parts
+        .run("constants: records", constants::records(sizes, into))
+        .await;
+    parts
+        .run("constants: traffic", constants::traffic(sizes, into))
+        .await;
+    let mut growth = Vec::new();
+    for (part, of, counts) in [
+        ("growth: waiters", Of::Waiters, sizes.waiters),
+        ("growth: held locks", Of::Locks, sizes.locks),
+        ("growth: sessions", Of::Sessions, sizes.sessions),
+    ] {
+        growth.extend(parts.run(part, of.measure(counts, sizes)).await);
+    }
+    let checks = [
+        parts
+            .run("check: held locks", checks::held(sizes, &constants))
+            .await,
+        parts
+            .run("check: sessions", checks::resting(sizes, &constants))
+            .await,
+        parts
+            .run("check: cluster", checks::cluster(sizes, &constants))
+            .await,
+    ];
+    parts.say("measured");
+    Measured {
+        constants,
+        growth,
+        checks: checks.into_iter().flatten().collect(),
+        beside,
     }
 }

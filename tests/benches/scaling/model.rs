@@ -1,7 +1,5 @@
 //! Model of costs: constants, and what they predict for a load.
 
-use std::time::Duration;
-
 /// Time between heartbeats of a session that rests.
 const REST: f64 = 30.0;
 /// Share of a core, and of memory, that is to be used: the rest is for what a model does not know.
@@ -106,6 +104,39 @@ pub(crate) struct Needed {
     pub(crate) connections: f64,
 }
 
+impl Load {
+    pub(crate) fn resting(resting: f64) -> Self {
+        Self {
+            resting,
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn held(holding: f64, locks: f64, ttl: f64) -> Self {
+        Self {
+            holding,
+            locks,
+            ttl,
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn cycles(cycles: f64) -> Self {
+        Self {
+            cycles,
+            ..Self::default()
+        }
+    }
+
+    /// Gives each session a connection of its own.
+    pub(crate) fn with_connections(self) -> Self {
+        Self {
+            have_connections: true,
+            ..self
+        }
+    }
+}
+
 impl Constants {
     /// Returns what a load takes, without the processes themselves.
     pub(crate) fn needed(&self, load: &Load) -> Needed {
@@ -170,6 +201,19 @@ impl Count {
 const CONNECTIONS: f64 = 16_384.0;
 
 impl Needed {
+    /// Returns what so many such loads take.
+    pub(crate) fn times(self, factor: f64) -> Self {
+        Self {
+            coordinator_cores: factor * self.coordinator_cores,
+            redis_cores: factor * self.redis_cores,
+            coordinator_bytes: factor * self.coordinator_bytes,
+            redis_bytes: factor * self.redis_bytes,
+            client_traffic: factor * self.client_traffic,
+            redis_traffic: factor * self.redis_traffic,
+            connections: factor * self.connections,
+        }
+    }
+
     /// Returns the number of coordinators with a worker thread each.
     pub(crate) fn coordinators(&self) -> Count {
         Count::of(&[
@@ -186,11 +230,6 @@ impl Needed {
             ("memory", self.redis_bytes / (USED * MEMORY)),
         ])
     }
-}
-
-/// Returns a number of seconds.
-pub(crate) fn seconds(time: Duration) -> f64 {
-    time.as_secs_f64()
 }
 
 /// Solves `a[0] x + a[1] y = a[2]` and `b[0] x + b[1] y = b[2]`; no cost is below zero.

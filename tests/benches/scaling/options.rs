@@ -108,19 +108,4 @@ impl Sizes {
             check_sessions: 500,
         }
     }
-
-    /// Returns the flags of a coordinator that lets one caller, the driver, do all of this.
-    pub(crate) fn coordinator_flags(&self) -> Vec<String> {
-        [
-            ("--max-connections", "20000"),
-            ("--max-sessions", "100000"),
-            ("--max-sessions-per-identity", "100000"),
-            ("--max-waiters-per-name", "30000"),
-            // 0 is any number.
-            ("--max-requests-per-second", "0"),
-        ]
-        .into_iter()
-        .flat_map(|(flag, limit)| [flag.to_owned(), limit.to_owned()])
-        .collect()
-    }
 }

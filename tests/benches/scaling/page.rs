@@ -5,8 +5,8 @@ use std::fmt::Write;
 use crate::{
     checks::Check,
     growth::{Cpu, FLAT, Growth, Ratios},
-    machine::Machine,
-    model::{Constants, Cost, GIB, Load, Needed, Room},
+    model::{Constants, Cost, GIB, Load, Room},
+    shared::{machine, table::table},
 };
 
 /// Number of seconds for which the record of a name is kept after its last use, by the default `max-ttl` of an hour, and by one of a
@@ -38,113 +38,64 @@ pub(crate) fn sections(measured: &Measured) -> Vec<Section> {
     ]
 }
 
-fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
-    let mut text = format!(
-        "| {} |\n|{}\n",
-        header.join(" | "),
-        "---|".repeat(header.len())
-    );
-    for row in rows {
-        // Writing to a string does not fail.
-        let _ = writeln!(text, "| {} |", row.join(" | "));
-    }
-    text
-}
-
 fn constants(constants: &Constants) -> String {
     let micros = |seconds: f64| format!("{:.1} µs", 1e6 * seconds);
     let bytes = |bytes: f64| format!("{bytes:.0} B");
     let events = [
         (
-            "heartbeat of a session that holds nothing, shared connection",
-            "c1",
             constants.rest,
+            "heartbeat of a session that holds nothing, shared connection",
         ),
+        (constants.rest_alone, "the same, a connection of its own"),
+        (constants.beat, "heartbeat of a session that holds locks"),
+        (constants.renewal, "renewal of one lock by a heartbeat"),
         (
-            "the same, a connection of its own",
-            "c2",
-            constants.rest_alone,
-        ),
-        (
-            "heartbeat of a session that holds locks",
-            "c3",
-            constants.beat,
-        ),
-        (
-            "renewal of one lock by a heartbeat",
-            "c4",
-            constants.renewal,
-        ),
-        (
-            "acquire and release, 64 clients, one at a time each",
-            "c5",
             constants.one_each,
+            "acquire and release, 64 clients, one at a time each",
         ),
-        ("the same, 16 in flight for each", "c6", constants.many_each),
+        (constants.many_each, "the same, 16 in flight for each"),
         (
-            "the same, 4 clients, one at a time each",
-            "c7",
             constants.few_each,
+            "the same, 4 clients, one at a time each",
         ),
-        (
-            "hand-off, and the acquire that follows",
-            "c8",
-            constants.hand_off,
-        ),
-        (
-            "the same between two coordinators",
-            "c9",
-            constants.crossing,
-        ),
+        (constants.hand_off, "hand-off, and the acquire that follows"),
+        (constants.crossing, "the same between two coordinators"),
     ];
-    let rows = events.map(|(what, name, cost): (&str, &str, Cost)| {
-        vec![
-            name.to_owned(),
-            what.to_owned(),
-            micros(cost.coordinator),
-            micros(cost.redis),
-            bytes(cost.client_traffic),
-            bytes(cost.redis_traffic),
-            format!("{:.2}", cost.calls),
-        ]
-    });
-    let header = [
-        "",
-        "an event",
-        "coordinator CPU",
-        "Redis CPU",
-        "client traffic",
-        "Redis traffic",
-        "calls",
-    ];
-    let mut text = table(&header, rows);
+    let rows = (1..)
+        .zip(events)
+        .map(|(number, (cost, what)): (u32, (Cost, &str))| {
+            [
+                format!("c{number}"),
+                what.to_owned(),
+                micros(cost.coordinator),
+                micros(cost.redis),
+                bytes(cost.client_traffic),
+                bytes(cost.redis_traffic),
+                format!("{:.2}", cost.calls),
+            ]
+        });
+    let header =
+        " | an event | coordinator CPU | Redis CPU | client traffic | Redis traffic | calls";
+    let text = table(header, rows);
     let things = [
-        ("a process that nobody uses", "m0", constants.nothing),
-        ("a session, 100 on a connection", "m1", constants.session),
+        (constants.nothing, "a process that nobody uses"),
+        (constants.session, "a session, 100 on a connection"),
         (
-            "a session with a connection of its own",
-            "m2",
             constants.session_alone,
+            "a session with a connection of its own",
         ),
-        ("a held lock", "m3", constants.lock),
-        ("a waiter", "m4", constants.waiter),
-        (
-            "the record of a name that nobody holds",
-            "m5",
-            constants.record,
-        ),
+        (constants.lock, "a held lock"),
+        (constants.waiter, "a waiter"),
+        (constants.record, "the record of a name that nobody holds"),
     ];
-    let rows = things.map(|(what, name, room): (&str, &str, Room)| {
-        vec![
-            name.to_owned(),
-            what.to_owned(),
-            memory(room.coordinator),
-            memory(room.redis),
-        ]
-    });
-    let header = ["", "a thing", "coordinator memory", "Redis memory"];
-    text += "\n";
-    text + table(&header, rows).trim_end()
+    let rows = (0..)
+        .zip(things)
+        .map(|(number, (room, what)): (u32, (Room, &str))| {
+            let (ours, redis) = (memory(room.coordinator), memory(room.redis));
+            [format!("m{number}"), what.to_owned(), ours, redis]
+        });
+    let things = table(" | a thing | coordinator memory | Redis memory", rows);
+    format!("{text}\n\n{things}")
 }
 
 /// Shows a number of bytes.
@@ -180,190 +131,112 @@ fn about(count: f64) -> String {
 
 /// Part of a load that one coordinator carries, and one shard: as much as needs exactly one.
 fn carries(constants: &Constants) -> String {
-    let held = |ttl| Load {
-        holding: 1.0,
-        locks: 100.0,
-        ttl,
+    let hand_offs = Load {
+        hand_offs: 1.0,
         ..Load::default()
     };
-    let resting = |have_connections| Load {
-        resting: 1.0,
-        have_connections,
-        ..Load::default()
-    };
+    let resting = Load::resting(1.0);
     let loads = [
+        (1.0, Load::cycles(1.0), "acquires and releases a second"),
+        (1.0, hand_offs, "hand-offs a second"),
         (
-            "acquires and releases a second",
-            1.0,
-            Load {
-                cycles: 1.0,
-                ..Load::default()
-            },
-        ),
-        (
-            "hand-offs a second",
-            1.0,
-            Load {
-                hand_offs: 1.0,
-                ..Load::default()
-            },
-        ),
-        (
-            "held locks, 100 each of a session, TTL 10 s",
             100.0,
-            held(10.0),
+            Load::held(1.0, 100.0, 10.0),
+            "held locks, 100 each of a session, TTL 10 s",
         ),
-        ("the same, TTL 60 s", 100.0, held(60.0)),
+        (100.0, Load::held(1.0, 100.0, 60.0), "the same, TTL 60 s"),
         (
-            "sessions that hold nothing, 100 on a connection",
             1.0,
-            resting(false),
+            resting,
+            "sessions that hold nothing, 100 on a connection",
         ),
-        ("the same, a connection each", 1.0, resting(true)),
+        (
+            1.0,
+            resting.with_connections(),
+            "the same, a connection each",
+        ),
     ];
-    let rows = loads.map(|(what, of, load)| {
+    let rows = loads.map(|(of, load, what)| {
         // So many that the rounding to whole processes does not show.
         const MANY: f64 = 1e12;
-        let needed = times(&constants.needed(&load), MANY);
+        let needed = constants.needed(&load).times(MANY);
         let (coordinators, shards) = (needed.coordinators(), needed.shards());
-        let none = needed.redis_cores == 0.0 && needed.redis_bytes == 0.0;
-        vec![
-            what.to_owned(),
+        let (ours, bound) = (
             about(of * MANY / coordinators.processes),
-            coordinators.bound.to_owned(),
-            if none {
-                "any number".to_owned()
-            } else {
-                about(of * MANY / shards.processes)
-            },
-            if none {
-                "–".to_owned()
-            } else {
-                shards.bound.to_owned()
-            },
+            coordinators.bound,
+        );
+        let (redis, redis_bound) = match needed.redis_cores + needed.redis_bytes {
+            0.0 => ("any number".to_owned(), "–"),
+            _ => (about(of * MANY / shards.processes), shards.bound),
+        };
+        [
+            what.to_owned(),
+            ours,
+            bound.to_owned(),
+            redis,
+            redis_bound.to_owned(),
         ]
     });
-    let header = ["load", "one coordinator", "bound", "one shard", "bound"];
-    table(&header, rows).trim_end().to_owned()
-}
-
-fn times(needed: &Needed, factor: f64) -> Needed {
-    Needed {
-        coordinator_cores: factor * needed.coordinator_cores,
-        redis_cores: factor * needed.redis_cores,
-        coordinator_bytes: factor * needed.coordinator_bytes,
-        redis_bytes: factor * needed.redis_bytes,
-        client_traffic: factor * needed.client_traffic,
-        redis_traffic: factor * needed.redis_traffic,
-        connections: factor * needed.connections,
-    }
+    table("load | one coordinator | bound | one shard | bound", rows)
 }
 
 fn sizes(constants: &Constants) -> String {
-    let none = Load::default();
-    let resting = Load {
-        resting: 1e6,
-        ..none
+    let resting = Load::resting(1e6);
+    let held = |ttl| Load::held(1e5, 1e7, ttl);
+    let cycles = Load::cycles(2e5);
+    let single = Load {
+        calls: Some(2.0),
+        ..cycles
     };
-    let held = Load {
-        holding: 1e5,
-        locks: 1e7,
-        ttl: 10.0,
-        ..none
+    let fresh = |kept| Load {
+        records: 2e5 * kept,
+        ..cycles
     };
-    let cycles = Load {
+    let everything = Load {
+        resting: 9e5,
         cycles: 2e5,
-        ..none
+        ..held(60.0).with_connections()
     };
     let loads = [
-        ("1 000 000 sessions, 100 on a connection", resting),
+        (resting, "1 000 000 sessions, 100 on a connection"),
+        (resting.with_connections(), "the same, a connection each"),
         (
-            "the same, a connection each",
-            Load {
-                have_connections: true,
-                ..resting
-            },
-        ),
-        (
+            held(10.0),
             "10 000 000 held locks, 100 each of a session, TTL 10 s",
-            held,
         ),
-        ("the same, TTL 60 s", Load { ttl: 60.0, ..held }),
+        (held(60.0), "the same, TTL 60 s"),
         (
-            "200 000 acquires and releases a second, of names in use",
             cycles,
+            "200 000 acquires and releases a second, of names in use",
         ),
+        (single, "the same, each request a call of its own"),
+        (fresh(RECORDS), "200 000 a second, each of a new name"),
+        (fresh(SHORT_RECORDS), "the same, `max-ttl` 1 min"),
         (
-            "the same, each request a call of its own",
-            Load {
-                calls: Some(2.0),
-                ..cycles
-            },
-        ),
-        (
-            "200 000 a second, each of a new name",
-            Load {
-                records: 2e5 * RECORDS,
-                ..cycles
-            },
-        ),
-        (
-            "the same, `max-ttl` 1 min",
-            Load {
-                records: 2e5 * SHORT_RECORDS,
-                ..cycles
-            },
-        ),
-        (
+            everything,
             "1 000 000 sessions with a connection each, 10 000 000 held locks with a TTL of 60 s, and 200 000 acquires and releases a \
              second of names in use",
-            Load {
-                have_connections: true,
-                resting: 9e5,
-                ttl: 60.0,
-                cycles: 2e5,
-                ..held
-            },
         ),
     ];
-    let rows = loads.map(|(what, load)| {
+    let rows = loads.map(|(load, what)| {
         let needed = constants.needed(&load);
         let (coordinators, shards) = (needed.coordinators(), needed.shards());
-        let uses_redis = needed.redis_cores > 0.0;
-        vec![
+        let take = |cores, bytes| format!("{cores:.1} cores, {}", memory(bytes));
+        let (clients, redis) = (needed.client_traffic / 1e6, needed.redis_traffic / 1e6);
+        [
             what.to_owned(),
-            format!(
-                "{:.1} cores, {}",
-                needed.coordinator_cores,
-                memory(needed.coordinator_bytes)
-            ),
+            take(needed.coordinator_cores, needed.coordinator_bytes),
             format!("{:.0} ({})", coordinators.processes, coordinators.bound),
-            format!(
-                "{:.1} cores, {}",
-                needed.redis_cores,
-                memory(needed.redis_bytes)
-            ),
-            if uses_redis {
-                format!("{:.0} ({})", shards.processes, shards.bound)
-            } else {
-                "1".to_owned()
+            take(needed.redis_cores, needed.redis_bytes),
+            match needed.redis_cores {
+                0.0 => "1".to_owned(),
+                _ => format!("{:.0} ({})", shards.processes, shards.bound),
             },
-            format!(
-                "{:.0}, {:.0} MB/s",
-                needed.client_traffic / 1e6,
-                needed.redis_traffic / 1e6
-            ),
+            format!("{clients:.0}, {redis:.0} MB/s"),
         ]
     });
-    let header = [
-        "load",
-        "coordinators take",
-        "coordinators",
-        "Redis takes",
-        "shards",
-        "traffic of clients, of Redis",
-    ];
-    table(&header, rows).trim_end().to_owned()
+    let header = "load | coordinators take | coordinators | Redis takes | shards | traffic of clients, of Redis";
+    table(header, rows)
 }
 
 fn checks(checks: &[Check]) -> String {
@@ -381,14 +254,8 @@ fn checks(checks: &[Check]) -> String {
             ]);
         }
     }
-    let header = [
-        "load",
-        "figure",
-        "predicted",
-        "measured",
-        "measured by predicted",
-    ];
-    table(&header, rows).trim_end().to_owned()
+    let header = "load | figure | predicted | measured | measured by predicted";
+    table(header, rows)
 }
 
 fn growth(growths: &[Growth]) -> String {
@@ -423,22 +290,17 @@ fn growth(growths: &[Growth]) -> String {
             ]);
         }
     }
-    let header = [
-        "growing",
-        "CPU of",
-        "a cycle, and by the fewest",
-        "dearest by cheapest",
-    ];
-    text += &table(&header, rows);
-    text.trim_end().to_owned()
+    text += &table(
+        "growing | CPU of | a cycle, and by the fewest | dearest by cheapest",
+        rows,
+    );
+    text
 }
 
 fn conditions(measured: &Measured) -> String {
     let mut text = String::new();
-    for (name, fact) in Machine::look(&[]).facts {
-        if name != "Rivals" {
-            let _ = writeln!(text, "- {name}: {fact}");
-        }
+    for (name, fact) in machine::look(&[]) {
+        let _ = writeln!(text, "- {name}: {fact}");
     }
     if let Some(beside) = &measured.beside {
         let _ = writeln!(text, "- Beside it: {beside}");

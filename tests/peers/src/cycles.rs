@@ -1,6 +1,6 @@
 //! Uncontended cycles: acquire and release, each client on names of its own.
 //!
-//! The same windows and the same accounting as in Leasehold's own rows, `tests/benches/rivals/cycles.rs`.
+//! The same windows and the same accounting as in Leasehold's own rows, `tests/benches/shared/cycles.rs`.
 
 use std::time::{Duration, Instant};
 

@@ -1,6 +1,6 @@
 //! Contended hand-offs: all clients want one name, hold it for a while, and ask again.
 //!
-//! The same times as in Leasehold's own row, `tests/benches/rivals/handoff.rs`, and for rivals without a queue as in
+//! The same times as in Leasehold's own row, `tests/benches/shared/handoff.rs`, and for rivals without a queue as in
 //! `tests/benches/rivals/polling.rs`.
 
 use std::{

@@ -7,10 +7,7 @@
 pub mod cycles;
 pub mod etcd;
 pub mod handoff;
-pub mod report;
 pub mod rival;
 pub mod rslock;
-#[cfg(test)]
-mod tests;
 
 pub use rival::{Grant, Rival, Session};

@@ -4,7 +4,6 @@ use std::{
     future::Future,
     io::{self, Write},
     num::NonZeroUsize,
-    panic::{self, PanicHookInfo},
     process::ExitCode,
     time::Duration,
 };
@@ -15,10 +14,10 @@ use leasehold_peers::{
     Rival, cycles,
     etcd::Etcd,
     handoff,
-    report::{CycleFigures, HandOffFigures, Measured},
     rslock::{Rslock, Taken},
 };
-use serde::Serialize;
+use leasehold_tests::load::{Distribution, micros, millis, points};
+use serde_json::{Value, json};
 
 /// Many times what any measurement takes.
 const LIMIT: Duration = Duration::from_secs(100);
@@ -69,25 +68,23 @@ enum Name {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    panic::set_hook(Box::new(one_line));
-    let arguments = match Arguments::try_parse() {
-        Ok(arguments) => arguments,
-        // Help that was asked for is for standard output.
-        Err(said) if !said.use_stderr() => said.exit(),
-        Err(error) => return failed(&usage(&error.to_string())),
-    };
-    let measured = match tokio::time::timeout(LIMIT, Box::pin(measure(arguments.measurement))).await
-    {
-        Ok(measured) => measured,
-        Err(_) => Err(anyhow!("the measurement did not end within {LIMIT:?}")),
-    };
-    match measured.and_then(|line| print(&line)) {
+    // One line: a fixture that cannot start panics, and should look like any other failure.
+    std::panic::set_hook(Box::new(|panic| eprintln!("peers: {panic}")));
+    let Arguments { measurement } = Arguments::parse();
+    let measured = tokio::time::timeout(LIMIT, Box::pin(measure(measurement))).await;
+    let measured = measured
+        .unwrap_or_else(|_| Err(anyhow!("the measurement did not end within {LIMIT:?}")))
+        .and_then(|measured| Ok(writeln!(io::stdout(), "{measured}")?));
+    match measured {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => failed(&format!("{error:#}")),
+        Err(error) => {
+            eprintln!("peers: {error:#}");
+            ExitCode::FAILURE
+        }
     }
 }
 
-async fn measure(measurement: Measurement) -> anyhow::Result<String> {
+async fn measure(measurement: Measurement) -> anyhow::Result<Value> {
     match measurement {
         Measurement::Cycles {
             rival,
@@ -125,12 +122,13 @@ async fn measure_cycles<R: Rival>(
     rival: impl Future<Output = anyhow::Result<R>>,
     clients: usize,
     depth: usize,
-) -> anyhow::Result<String> {
+) -> anyhow::Result<Value> {
     let rival = rival.await?;
-    let run = cycles::run(&rival, clients, depth)
-        .await
-        .context(name.to_owned())?;
-    report(name, &rival, CycleFigures::from(&run)).await
+    let run = cycles::run(&rival, clients, depth);
+    let run = run.await.context(name.to_owned())?;
+    let mut told = report(name, &rival, &run.times).await?;
+    told["per_second"] = json!(run.per_second);
+    Ok(told)
 }
 
 async fn measure_hand_offs<R: Rival>(
@@ -138,63 +136,30 @@ async fn measure_hand_offs<R: Rival>(
     rival: impl Future<Output = anyhow::Result<R>>,
     waiters: usize,
     hold: Duration,
-) -> anyhow::Result<String> {
+) -> anyhow::Result<Value> {
     let rival = rival.await?;
-    let run = handoff::run(&rival, waiters, hold)
-        .await
-        .context(name.to_owned())?;
-    report(name, &rival, HandOffFigures::from(&run)).await
+    let run = handoff::run(&rival, waiters, hold);
+    let run = run.await.context(name.to_owned())?;
+    let mut told = report(name, &rival, &run.gaps).await?;
+    told["grants"] = json!(run.gaps.count());
+    told["worst_wait_ms"] = json!(millis(run.worst_wait));
+    told["mean_hold_ms"] = json!(millis(run.mean_hold));
+    Ok(told)
 }
 
-async fn report<R: Rival>(
-    name: &str,
-    rival: &R,
-    figures: impl Serialize,
-) -> anyhow::Result<String> {
+/// Returns the distribution of cycles or gaps in microseconds, once the rival has no lock left.
+async fn report<R: Rival>(name: &str, rival: &R, times: &Distribution) -> anyhow::Result<Value> {
     let held = rival.known().await?;
     ensure!(
         held == 0,
         "{name} still has {held} locks after all were released"
     );
-    Ok(serde_json::to_string(&Measured {
-        rival: name.to_owned(),
-        version: rival.version().to_owned(),
-        settings: rival.settings(),
-        figures,
-    })?)
-}
-
-fn print(line: &str) -> anyhow::Result<()> {
-    writeln!(io::stdout(), "{line}").context("failed to print the measurement")
-}
-
-fn failed(why: &str) -> ExitCode {
-    eprintln!("peers: {}", joined(why.lines()));
-    ExitCode::FAILURE
-}
-
-/// Returns the error message of clap without its hints.
-fn usage(said: &str) -> String {
-    let hints = ["Usage:", "For more information"];
-    let lines = said
-        .lines()
-        .take_while(|line| !hints.iter().any(|hint| line.starts_with(hint)));
-    let said = joined(lines);
-    said.strip_prefix("error: ").unwrap_or(&said).to_owned()
-}
-
-/// Makes panics print one line: a fixture that cannot start panics, and should look like any other failure.
-fn one_line(info: &PanicHookInfo<'_>) {
-    let payload = info.payload();
-    let why = payload.downcast_ref::<String>().map(String::as_str);
-    let why = why.or_else(|| payload.downcast_ref::<&str>().copied());
-    eprintln!("peers: {}", joined(why.unwrap_or("failed").lines()));
-}
-
-fn joined<'a>(lines: impl Iterator<Item = &'a str>) -> String {
-    let lines: Vec<_> = lines
-        .map(str::trim)
-        .filter(|line| !line.is_empty())
-        .collect();
-    lines.join(" ")
+    Ok(json!({
+        "rival": name,
+        "version": rival.version(),
+        "settings": rival.settings(),
+        "p50_us": micros(times.quantile(0.5)),
+        "p99_us": micros(times.quantile(0.99)),
+        "quantiles": points(times),
+    }))
 }

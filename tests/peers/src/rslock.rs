@@ -128,17 +128,3 @@ impl rival::Session for Session {
         Ok(())
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_version_is_that_of_the_package_asked_for() {
-        let file = "[[package]]\nname = \"rslock-other\"\nversion = \"9.0.0\"\n\n\
-                    [[package]]\nname = \"rslock\"\nversion = \"0.10.0\"\n";
-        assert_eq!(locked("rslock", file).as_deref(), Some("0.10.0"));
-        assert_eq!(locked("nothing", file), None);
-        assert!(locked("rslock", LOCK_FILE).is_some());
-    }
-}

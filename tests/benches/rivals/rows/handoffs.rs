@@ -3,24 +3,25 @@
 use std::time::Duration;
 
 use leasehold_tests::load::{Distribution, millis, points};
-use serde_json::json;
 
-use super::{Bench, rates::json_of};
+use super::Bench;
 use crate::{
-    chart::{Curve, Panel},
     figures::{Check, Comparison, Limit, Maybe, Row, Spread, told},
-    handoff::{self, HandOffs, Plan},
     options::WAITERS,
     peers::{Rival, Told},
     polling,
-    stage::Stage,
+    shared::{
+        chart::{Curve, Panel},
+        handoff::{self, HandOffs, Plan},
+        stage::Stage,
+    },
 };
 
 const HOLD: Duration = Duration::from_millis(5);
 
-pub(crate) async fn row(bench: &mut Bench) -> anyhow::Result<Row> {
-    let mut stage = Stage::start(1, &bench.sizes).await;
-    let mut direct = Stage::start(0, &bench.sizes).await;
+pub(super) async fn row(bench: &mut Bench) -> anyhow::Result<Row> {
+    let mut stage = Stage::start(1).await;
+    let mut direct = Stage::start(0).await;
     let measured = bench.sizes.hand_off;
     let plan = Plan {
         waiters: WAITERS,
@@ -29,146 +30,118 @@ pub(crate) async fn row(bench: &mut Bench) -> anyhow::Result<Row> {
         measured,
         waiting: None,
     };
-    let (mut p50, mut p99, mut fairness) = (Vec::new(), Vec::new(), Vec::new());
-    let mut commands = Vec::new();
-    let (mut gaps, mut raw, mut last) = (Distribution::new()?, Vec::new(), None);
+    let mut runs = Vec::new();
+    let mut gaps = Distribution::new()?;
     for _ in 0..bench.sizes.repetitions {
         let run = handoff::run(&mut stage, &plan).await?;
-        p50.push(millis(run.gaps.quantile(0.5)));
-        p99.push(millis(run.gaps.quantile(0.99)));
-        fairness.push(run.fairness());
-        commands.push(run.spent.commands_each(run.gaps.count() as f64));
         gaps.add(&run.gaps);
-        raw.push(run.json());
-        last = Some(run);
+        runs.push(run);
     }
     let polled = polling::run(&mut direct, WAITERS, HOLD, measured).await?;
+    let of = |figure: fn(&HandOffs) -> f64| runs.iter().map(figure).collect::<Spread>();
+    let (p50, p99) = (of(|run| ours(run)[0]), of(|run| ours(run)[1]));
+    let fairness = of(HandOffs::fairness);
+    let commands = of(|run| run.spent.commands_each(run.gaps.count() as f64));
+    let middle = [p50.median(), p99.median(), fairness.median()];
+
     let mut curves = vec![Curve::new("Leasehold", points(&gaps))];
     let mut beside = Vec::new();
-    if let Some(run) = last {
+    if let Some(run) = runs.last() {
         let each = run.spent.each(run.gaps.count() as f64);
-        let shown = format!("last of {}: {}; each {each}", p50.len(), run.shown());
+        let shown = format!("last of {}: {}; each {each}", runs.len(), run.shown());
         beside.push(("Leasehold".to_owned(), shown));
     }
-    let middle = |values: &[f64]| values.iter().copied().collect::<Spread>().median();
-    let ours = [middle(&p50), middle(&p99), middle(&fairness)];
-    let mut others = Vec::new();
-    let mut rivals = serde_json::Map::new();
-    for rival in [Rival::Etcd, Rival::Rslock] {
-        let told_by = bench.peers.hand_off(rival, WAITERS, HOLD).await;
-        rivals.insert(rival.name().to_owned(), json_of(&told_by));
-        if let Ok(run) = &told_by {
-            curves.push(Curve::new(rival.name(), run.points()));
-        }
-        let name = told_by
-            .as_ref()
-            .map_or_else(|_| rival.name().to_owned(), Told::version);
-        beside.push((name, told(&shown(&told_by))));
-        others.push((rival, told_by.and_then(|told| figures(&told))));
+    let etcd = bench.peers.hand_off(Rival::Etcd, WAITERS, HOLD).await;
+    let rslock = bench.peers.hand_off(Rival::Rslock, WAITERS, HOLD).await;
+    for (rival, told_by) in [(Rival::Etcd, &etcd), (Rival::Rslock, &rslock)] {
+        curves.extend(rival.curve(told_by));
+        beside.push((rival.shown(told_by), told(shown(told_by))));
     }
-    beside.push((
-        format!("polling every {} ms", polling::EVERY.as_millis()),
-        polled.shown(),
-    ));
+    let name = format!("polling every {} ms", polling::EVERY.as_millis());
+    beside.push((name, polled.shown()));
     curves.push(Curve::new("polling", points(&polled.gaps)));
-    bench.distributions.push(Panel::latency(
-        "Hand-off: release to next grant, 100 waiters, 5 ms held",
-        curves,
-    ));
-    let check = |what: &str, values: Vec<f64>, limit, unit| Check {
-        what: what.to_owned(),
-        measured: Ok(Spread::from_iter(values)),
-        limit: Limit::AtMost(limit),
-        unit,
-        digits: 2,
-        from: String::new(),
+    let title = "Hand-off: release to next grant, 100 waiters, 5 ms held";
+    bench.distributions.push(Panel::latency(title, curves));
+
+    let (etcd, rslock) = (figures(&etcd), figures(&rslock));
+    let lines = [
+        ("hand-off, p50", " ms"),
+        ("hand-off, p99", " ms"),
+        ("longest wait, of a fair one", " ×"),
+    ];
+    let compared = (0..).zip(lines).map(|(place, (what, unit)): (usize, _)| {
+        let shown = |figures: Figures| format!("{:.2}{unit}", figures[place]);
+        let what = format!("{WAITERS} waiters, {} ms held: {what}", HOLD.as_millis());
+        Comparison {
+            what,
+            ours: shown(middle),
+            etcd: Some(etcd.clone().map(shown)),
+            rslock: Some(rslock.clone().map(shown)),
+            polling: Some(shown(ours(&polled))),
+        }
+    });
+    let check = |what: &str, measured, limit, unit| {
+        Check::new(what, Ok(measured), Limit::AtMost(limit), unit, 2)
     };
     Ok(Row {
         number: "4",
         work: format!("hand-off, {WAITERS} waiters, {} ms held", HOLD.as_millis()),
+        beside,
+        compared: compared.collect(),
+        meaning: Some((
+            "Contention",
+            meaning(middle, &etcd, &rslock, polled.fairness()),
+        )),
         checks: vec![
             check("p50, release to next grant", p50, 0.3, " ms"),
             check("p99", p99, 0.8, " ms"),
             check("worst wait, of waiters × mean hold", fairness, 1.1, " ×"),
             check("Redis commands a cycle", commands, 10.0, ""),
         ],
-        beside,
-        compared: compared(ours, &others, &polled),
-        meaning: Some(("Contention", meaning(ours, &others, polled.fairness()))),
-        raw: json!({"turns": raw, "polling": polled.json(), "rivals": rivals}),
     })
 }
 
 /// p50 and p99 in milliseconds, and the worst wait as a multiple of a fair one.
 type Figures = [f64; 3];
 
-fn figures(told: &Told) -> Maybe<Figures> {
-    let (worst, hold) = (told.number("worst_wait_ms")?, told.number("mean_hold_ms")?);
-    let millis = |field| told.number(field).map(|micros| micros / 1e3);
+fn ours(run: &HandOffs) -> Figures {
+    let quantile = |share| millis(run.gaps.quantile(share));
+    [quantile(0.5), quantile(0.99), run.fairness()]
+}
+
+fn figures(told_by: &Maybe<Told>) -> Maybe<Figures> {
+    let told = told_by.as_ref().map_err(Clone::clone)?;
+    let fair = WAITERS as f64 * told.number("mean_hold_ms")?;
     Ok([
-        millis("p50_us")?,
-        millis("p99_us")?,
-        worst / (WAITERS as f64 * hold),
+        told.number("p50_us")? / 1e3,
+        told.number("p99_us")? / 1e3,
+        told.number("worst_wait_ms")? / fair,
     ])
 }
 
-fn compared(
-    ours: Figures,
-    others: &[(Rival, Maybe<Figures>)],
-    polled: &HandOffs,
-) -> Vec<Comparison> {
-    let polled = [
-        millis(polled.gaps.quantile(0.5)),
-        millis(polled.gaps.quantile(0.99)),
-        polled.fairness(),
-    ];
-    let lines = [
-        ("hand-off, p50", " ms"),
-        ("hand-off, p99", " ms"),
-        ("longest wait, of a fair one", " ×"),
-    ];
-    (0..)
-        .zip(lines)
-        .map(|(place, (what, unit)): (usize, _)| {
-            let shown = |figures: &Figures| format!("{:.2}{unit}", figures[place]);
-            let what = format!("{WAITERS} waiters, {} ms held: {what}", HOLD.as_millis());
-            let line = Comparison::new(what, shown(&ours)).polling(shown(&polled));
-            others.iter().fold(line, |line, (rival, figures)| {
-                let figure = figures.as_ref().map(shown).map_err(Clone::clone);
-                match rival {
-                    Rival::Etcd => line.etcd(&figure),
-                    Rival::Rslock => line.rslock(&figure),
-                }
-            })
-        })
-        .collect()
-}
-
-fn meaning(ours: Figures, others: &[(Rival, Maybe<Figures>)], polled: f64) -> String {
-    let [p50, _, fairness] = ours;
-    let others: String = others
-        .iter()
-        .filter_map(|(rival, figures)| {
-            let [.., fairness] = figures.as_ref().ok()?;
-            Some(format!("{fairness:.1} times with {}, ", rival.name()))
-        })
-        .collect();
-    format!(
-        "With {WAITERS} clients in the queue, the next one has the lock {p50:.2} ms after its release at p50. The unluckiest client \
-         waited {fairness:.1} times as long as a fair queue would have it wait; {others}and {polled:.1} times where clients poll \
-         (waits are cut off at the end of the run)."
-    )
-}
-
 fn shown(told_by: &Maybe<Told>) -> Maybe<String> {
+    let [p50, p99, fairness] = figures(told_by)?;
     let told = told_by.as_ref().map_err(Clone::clone)?;
     let (worst, hold) = (told.number("worst_wait_ms")?, told.number("mean_hold_ms")?);
     Ok(format!(
-        "p50 {:.2} ms, p99 {:.2} ms, worst wait {worst:.0} ms = {:.2} × (waiters × mean hold of {hold:.2} ms), {} hand-offs{}",
-        told.number("p50_us")? / 1e3,
-        told.number("p99_us")? / 1e3,
-        worst / (WAITERS as f64 * hold),
+        "p50 {p50:.2} ms, p99 {p99:.2} ms, worst wait {worst:.0} ms = {fairness:.2} × (waiters × mean hold of {hold:.2} ms), {} \
+         hand-offs{}",
         told.number("grants")?,
         told.settings(),
     ))
+}
+
+fn meaning(ours: Figures, etcd: &Maybe<Figures>, rslock: &Maybe<Figures>, polled: f64) -> String {
+    let [p50, _, fairness] = ours;
+    let of = |name: &str, figures: &Maybe<Figures>| {
+        let [.., fairness] = figures.as_ref().ok()?;
+        Some(format!("{fairness:.1} times with {name}, "))
+    };
+    let others = of("etcd", etcd).into_iter().chain(of("rslock", rslock));
+    format!(
+        "With {WAITERS} clients in the queue, the next one has the lock {p50:.2} ms after its release at p50. The unluckiest client \
+         waited {fairness:.1} times as long as a fair queue would have it wait; {}and {polled:.1} times where clients poll \
+         (waits are cut off at the end of the run).",
+        others.collect::<String>()
+    )
 }

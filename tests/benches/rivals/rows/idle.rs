@@ -1,68 +1,41 @@
 //! Row 7: sessions that hold nothing and send heartbeats.
 
-use std::time::Duration;
-
 use anyhow::ensure;
-use serde_json::json;
 
 use super::Bench;
 use crate::{
-    crowd::{Crowd, TTL},
     figures::{Check, Limit, Maybe, Row, Spread},
     options::Sizes,
-    stage::{Spent, Stage, allow_files},
+    shared::{
+        crowd::{Crowd, TTL},
+        stage::{OTHER_FILES, Spent, Stage, allow_files},
+    },
 };
 
-/// The two ways: many sessions on a connection, and a connection for each.
-pub(crate) const SHARED: usize = 100;
-/// File descriptors of a process beside those of its clients.
-pub(crate) const OTHERS: u64 = 200;
+/// Sessions on a connection, where many share one.
+const SHARED: usize = 100;
 
 /// Figures of a run.
-#[derive(Clone)]
-pub(crate) struct Idle {
-    pub(crate) sessions: usize,
-    pub(crate) per_connection: usize,
-    pub(crate) spent: Spent,
-    heartbeats: usize,
-    rss_before_kib: f64,
+struct Idle {
+    kib_each: f64,
+    spent: Spent,
 }
 
-impl Idle {
-    pub(crate) fn kib_each(&self) -> f64 {
-        (self.spent.rss_kib - self.rss_before_kib) / self.sessions as f64
-    }
-
-    fn json(&self) -> serde_json::Value {
-        json!({
-            "sessions": self.sessions,
-            "sessions_per_connection": self.per_connection,
-            "heartbeats": self.heartbeats,
-            "rss_before_kib": self.rss_before_kib,
-            "spent": self.spent.json(),
-        })
-    }
-}
-
-/// Keeps `sessions` open for as long as `time`, in which each sends one heartbeat if that is the time of a rest; first of all sees
-/// that there are file descriptors for it.
-pub(crate) async fn run(
-    sizes: &Sizes,
-    sessions: usize,
-    per_connection: usize,
-    time: Duration,
-) -> anyhow::Result<Maybe<Idle>> {
+/// Keeps the sessions open for as long as they rest, so that each sends one heartbeat; first of all sees that there are file
+/// descriptors for it.
+async fn run(sizes: &Sizes, per_connection: usize) -> anyhow::Result<Maybe<Idle>> {
+    let sessions = sizes.idle_sessions;
     let connections = sessions.div_ceil(per_connection);
-    if let Err(reason) = allow_files(connections as u64 + OTHERS) {
+    if let Err(reason) = allow_files(connections as u64 + OTHER_FILES) {
         return Ok(Err(reason));
     }
-    let mut stage = Stage::start(1, sizes).await;
+    let mut stage = Stage::start(1).await;
     let endpoint = stage.endpoints().remove(0);
     let rss_before_kib = stage.read().await?.rss_kib;
     let mut crowd = Crowd::open(&endpoint, sessions, per_connection, 0, TTL).await?;
     crowd.live(sizes.settle).await?;
     let before = stage.read().await?;
-    crowd.live(time).await?;
+    crowd.live(sizes.idle).await?;
     let spent = stage.read().await?.since(&before);
     let kept = crowd.release().await?;
     // Each sends its first within a third of the TTL, and then rests; the machine may be slow.
@@ -72,66 +45,38 @@ pub(crate) async fn run(
         kept.heartbeats
     );
     Ok(Ok(Idle {
-        sessions,
-        per_connection,
+        kib_each: (spent.rss_kib - rss_before_kib) / sessions as f64,
         spent,
-        heartbeats: kept.heartbeats,
-        rss_before_kib,
     }))
 }
 
-pub(crate) async fn row(bench: &mut Bench) -> anyhow::Result<Row> {
+pub(super) async fn row(bench: &mut Bench) -> anyhow::Result<Row> {
     let sessions = bench.sizes.idle_sessions;
-    let (mut checks, mut beside, mut raw) = (Vec::new(), Vec::new(), Vec::new());
-    let mut means = Vec::new();
-    for (per_connection, kib, way) in [
-        (
-            SHARED,
-            24.0,
-            format!("over {} connections", sessions.div_ceil(SHARED)),
-        ),
-        (1, 44.0, "with a connection each".to_owned()),
-    ] {
-        let idle = run(&bench.sizes, sessions, per_connection, bench.sizes.idle).await?;
-        let check = |what: String, value: fn(&Idle) -> f64, limit, unit| Check {
-            what,
-            measured: idle
-                .as_ref()
-                .map(|idle| Spread::once(value(idle)))
-                .map_err(Clone::clone),
-            limit: Limit::AtMost(limit),
-            unit,
-            digits: 1,
-            from: String::new(),
+    let (mut checks, mut beside, mut means) = (Vec::new(), Vec::new(), Vec::new());
+    let shared = format!("over {} connections", sessions.div_ceil(SHARED));
+    let alone = "with a connection each".to_owned();
+    for (per_connection, kib, way) in [(SHARED, 24.0, shared), (1, 44.0, alone)] {
+        let idle = run(&bench.sizes, per_connection).await?;
+        let mut check = |what: &str, value: fn(&Idle) -> f64, limit, unit| {
+            let measured = idle.as_ref().map(|idle| Spread::once(value(idle)));
+            let measured = measured.map_err(Clone::clone);
+            let what = format!("coordinator's {what}, {way}");
+            checks.push(Check::new(what, measured, Limit::AtMost(limit), unit, 1));
         };
-        checks.push(check(
-            format!("coordinator's memory, each session, {way}"),
-            Idle::kib_each,
-            kib,
-            " KiB",
-        ));
-        checks.push(check(
-            format!("coordinator's CPU, {way}"),
-            |idle| idle.spent.coordinator_share(),
-            2.0,
-            " % of a core",
-        ));
+        check("memory, each session", |idle| idle.kib_each, kib, " KiB");
+        let share = |idle: &Idle| idle.spent.coordinator_share();
+        check("CPU", share, 2.0, " % of a core");
         let Ok(idle) = idle else { continue };
-        beside.push((
-            format!("Leasehold {way}"),
-            format!(
-                "open for {:.0} s: {}",
-                idle.spent.seconds,
-                idle.spent.shares()
-            ),
-        ));
-        raw.push(idle.json());
         means.push(format!(
             "{:.1} % of a core and {:.1} KiB each {way}",
-            idle.spent.coordinator_share(),
-            idle.kib_each()
+            share(&idle),
+            idle.kib_each
         ));
-        bench.idle.push(idle);
+        let (seconds, shares) = (idle.spent.seconds, idle.spent.shares());
+        beside.push((
+            format!("Leasehold {way}"),
+            format!("open for {seconds:.0} s: {shares}"),
+        ));
     }
     Ok(Row {
         number: "7",
@@ -149,6 +94,5 @@ pub(crate) async fn row(bench: &mut Bench) -> anyhow::Result<Row> {
             );
             ("Idle clients", text)
         }),
-        raw: json!(raw),
     })
 }

@@ -7,11 +7,10 @@ use std::{
 
 use anyhow::bail;
 use leasehold_proto::v1::session_response::Response;
-use leasehold_tests::load::{Course, Distribution, micros, millis, points};
-use serde_json::{Value, json};
+use leasehold_tests::load::{Course, Distribution, millis};
 use tokio::task::JoinSet;
 
-use crate::{
+use super::{
     stage::{Spent, Stage},
     stream::Stream,
 };
@@ -70,18 +69,6 @@ impl HandOffs {
             millis(self.mean_hold),
             self.gaps.count(),
         )
-    }
-
-    pub(crate) fn json(&self) -> Value {
-        json!({
-            "waiters": self.waiters,
-            "gaps": times_json(&self.gaps),
-            "worst_wait_ms": millis(self.worst_wait),
-            "mean_hold_ms": millis(self.mean_hold),
-            "crossings": self.crossings,
-            "spent": self.spent.json(),
-            "waiting": self.waiting.as_ref().map(Spent::json),
-        })
     }
 }
 
@@ -166,15 +153,4 @@ async fn wait_in_line(mut stream: Stream, place: usize, course: Arc<Course>) -> 
         began = Instant::now();
         stream.acquire(1, NAME).await?;
     }
-}
-
-/// Returns a distribution as a document.
-pub(crate) fn times_json(times: &Distribution) -> Value {
-    json!({
-        "count": times.count(),
-        "p50_us": micros(times.quantile(0.5)),
-        "p99_us": micros(times.quantile(0.99)),
-        "max_us": micros(times.max()),
-        "quantiles": points(times),
-    })
 }

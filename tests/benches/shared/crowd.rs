@@ -16,7 +16,7 @@ use tokio::{
     time::{Interval, MissedTickBehavior, interval_at},
 };
 
-use crate::stream::Stream;
+use super::stream::Stream;
 
 /// The default of every client.
 pub(crate) const TTL: Duration = Duration::from_secs(10);

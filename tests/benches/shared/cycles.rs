@@ -7,11 +7,11 @@ use leasehold_proto::v1::{SessionRelease, session_response::Response};
 use leasehold_tests::load::{Distribution, Exclusion};
 use tokio::task::JoinSet;
 
-use crate::{
-    options::Sizes,
+use super::{
     stage::{Spent, Stage},
     stream::Stream,
 };
+use crate::options::Sizes;
 
 /// Figures of a run of cycles.
 pub(crate) struct Cycles {

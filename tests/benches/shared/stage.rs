@@ -8,9 +8,17 @@ use leasehold_tests::{
 };
 use redis::aio::MultiplexedConnection;
 use rustix::process::{Resource, getrlimit, setrlimit};
-use serde_json::{Value, json};
 
-use crate::options::Sizes;
+/// Limits of a coordinator that lets one caller, the driver, have everything. 0 is any number.
+const FLAGS: [&str; 5] = [
+    "--max-connections=20000",
+    "--max-sessions=100000",
+    "--max-sessions-per-identity=100000",
+    "--max-waiters-per-name=30000",
+    "--max-requests-per-second=0",
+];
+/// File descriptors of a process beside those of its clients.
+pub(crate) const OTHER_FILES: u64 = 200;
 
 /// Every row has its own, so that nothing that one leaves behind is counted in the next.
 pub(crate) struct Stage {
@@ -75,17 +83,17 @@ pub(crate) struct Spent {
 }
 
 impl Stage {
-    /// Starts a new Redis server, with `coordinators` on it that allow a load of `sizes`.
-    pub(crate) async fn start(coordinators: usize, sizes: &Sizes) -> Self {
-        Self::on(Store::Single(RedisServer::start()), coordinators, sizes).await
+    /// Starts a new Redis server, with `coordinators` on it.
+    pub(crate) async fn start(coordinators: usize) -> Self {
+        Self::on(Store::Single(RedisServer::start()), coordinators).await
     }
 
     /// Does the same with a cluster.
-    pub(crate) async fn on_cluster(coordinators: usize, sizes: &Sizes) -> Self {
-        Self::on(Store::Cluster(Cluster::start()), coordinators, sizes).await
+    pub(crate) async fn on_cluster(coordinators: usize) -> Self {
+        Self::on(Store::Cluster(Cluster::start()), coordinators).await
     }
 
-    async fn on(store: Store, coordinators: usize, sizes: &Sizes) -> Self {
+    async fn on(store: Store, coordinators: usize) -> Self {
         let url = match &store {
             Store::Single(redis) => redis.url(),
             Store::Cluster(cluster) => cluster.url(),
@@ -97,7 +105,7 @@ impl Stage {
         let mut coordinators: Vec<_> = (0..coordinators)
             .map(|_| {
                 let coordinator = Coordinator::process().store(&url);
-                coordinator.arguments(sizes.coordinator_flags()).start()
+                coordinator.arguments(FLAGS).start()
             })
             .collect();
         Self {
@@ -317,25 +325,6 @@ impl Spent {
     /// Returns the commands without our own questions, which are not what is measured.
     fn measured(&self) -> impl Iterator<Item = (&String, &Command)> {
         self.commands.iter().filter(|(name, _)| *name != "info")
-    }
-
-    pub(crate) fn json(&self) -> Value {
-        let commands: BTreeMap<_, _> = self
-            .commands
-            .iter()
-            .map(|(name, spent)| (name, json!({"calls": spent.calls, "usec": spent.micros})))
-            .collect();
-        json!({
-            "seconds": self.seconds,
-            "store_operations": self.operations,
-            "redis_cpu_seconds": self.redis_cpu,
-            "coordinator_cpu_seconds": self.coordinator_cpu,
-            "coordinator_rss_kib": self.rss_kib,
-            "redis_bytes": self.redis_bytes,
-            "redis_traffic_bytes": self.redis_traffic,
-            "client_traffic_bytes": self.client_traffic,
-            "redis_commands": commands,
-        })
     }
 }
 
