@@ -387,11 +387,11 @@ mod tests {
             let broken = Failure::from_status(broken);
             assert!(broken.is_transport() && broken.is_retryable(), "{broken:?}");
             assert_eq!(broken.kind(), FailureKind::from_code(code));
-            let words = broken.to_string();
-            assert!(
-                words.starts_with("the connection to the coordinator broke"),
-                "{words}"
+            let (words, begins) = (
+                broken.to_string(),
+                "the connection to the coordinator broke",
             );
+            assert!(words.starts_with(begins), "{words}");
 
             let answered = Failure::from_status(Status::new(code, "no"));
             assert!(!answered.is_transport(), "{answered:?}");
@@ -400,10 +400,8 @@ mod tests {
         let without_end = Failure::from_status(Status::unknown("no status at the stream's end"));
         assert!(without_end.is_transport() && without_end.is_retryable());
         let mut distrusted = Status::unknown("transport error");
-        distrusted.set_source(Arc::new(io::Error::new(
-            io::ErrorKind::InvalidData,
-            "received fatal alert: CertificateRequired",
-        )));
+        let alert = "received fatal alert: CertificateRequired";
+        distrusted.set_source(Arc::new(io::Error::new(io::ErrorKind::InvalidData, alert)));
         let distrusted = Failure::from_status(distrusted);
         assert!(distrusted.is_tls() && distrusted.is_transport() && !distrusted.is_retryable());
         let limited = |reason: &str| {
@@ -418,10 +416,8 @@ mod tests {
             })
         };
         assert!(limited("RATE_LIMITED").is_retryable());
-        assert_eq!(
-            limited("RATE_LIMITED").retry_after(),
-            Some(Duration::from_secs(2))
-        );
+        let after = limited("RATE_LIMITED").retry_after();
+        assert_eq!(after, Some(Duration::from_secs(2)));
         assert!(!limited("TOO_MANY_NAMES").is_retryable());
         let away = Failure::from_status(Status::unavailable("the store is away"));
         assert!(!away.is_transport() && away.is_retryable());

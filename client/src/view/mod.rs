@@ -18,7 +18,7 @@ mod tests {
     use super::*;
     use crate::{
         lease::LostReason,
-        proto::{FromWire, v1},
+        proto::{FromWire, v1, wire},
     };
 
     #[test]
@@ -41,14 +41,8 @@ mod tests {
                 fencing_token: 7,
                 permits: 2,
                 actor: 3,
-                acquired_at: Some(prost_types::Timestamp {
-                    seconds: 5,
-                    nanos: 6,
-                }),
-                ttl: Some(prost_types::Duration {
-                    seconds: 1,
-                    nanos: 500_000_000,
-                }),
+                acquired_at: Some((SystemTime::UNIX_EPOCH + Duration::new(5, 6)).into()),
+                ttl: Some(wire(Duration::from_millis(1_500))),
                 ..Default::default()
             }],
             fencing_token: 9,
@@ -81,13 +75,9 @@ mod tests {
                 other => panic!("{other:?}"),
             }
         };
-        assert_eq!(
-            event(v1::LockEventKind::Granted, v1::LostReason::Unspecified),
-            (LockEventKind::Granted, None)
-        );
-        assert_eq!(
-            event(v1::LockEventKind::Lost, v1::LostReason::Deleted),
-            (LockEventKind::Lost, Some(LostReason::Deleted))
-        );
+        let granted = event(v1::LockEventKind::Granted, v1::LostReason::Unspecified);
+        assert_eq!(granted, (LockEventKind::Granted, None));
+        let lost = event(v1::LockEventKind::Lost, v1::LostReason::Deleted);
+        assert_eq!(lost, (LockEventKind::Lost, Some(LostReason::Deleted)));
     }
 }

@@ -291,11 +291,10 @@ mod tests {
         assert!(!ci.permits(Administer, Place::Either, "build/x"));
         // Nor one identity's with another's.
         for stranger in ["token:", "token:c", "token:ci2", "jwt:ci", "jwt:ab", "ci"] {
-            let granted = rules.of(stranger);
-            assert!(
-                !granted.permits(Acquire, Place::Either, "build/1"),
-                "{stranger}"
-            );
+            let permits = rules
+                .of(stranger)
+                .permits(Acquire, Place::Either, "build/1");
+            assert!(!permits, "{stranger}");
         }
         assert!(rules.of("jwt:a").permits(Inspect, Place::Lock, "build/x"));
         assert!(Granted::Everything.permits(Administer, Place::Lock, "any"));
@@ -303,13 +302,8 @@ mod tests {
 
     #[test]
     fn an_identity_is_named_with_its_kind() {
-        for right in [
-            "cert:a",
-            "token:a.b",
-            "jwt:*",
-            "cert:spiffe://x/*",
-            "jwt:a@b c",
-        ] {
+        let uri = "cert:spiffe://x/*";
+        for right in ["cert:a", "token:a.b", "jwt:*", uri, "jwt:a@b c"] {
             assert!(Pattern::parse(right).is_ok(), "{right}");
         }
         for wrong in [

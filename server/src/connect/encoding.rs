@@ -101,15 +101,11 @@ mod tests {
         assert!(encoded.len() < 100);
         let decoded = Encoding::Gzip.decode(encoded.clone(), 1000).unwrap();
         assert_eq!(decoded, message);
-        assert!(matches!(
-            Encoding::Gzip.decode(encoded.clone(), 999),
-            Err(Undecodable::TooLong)
-        ));
+        let too_long = Encoding::Gzip.decode(encoded.clone(), 999);
+        assert!(matches!(too_long, Err(Undecodable::TooLong)));
         let cut = encoded.slice(..encoded.len() - 1);
-        assert!(matches!(
-            Encoding::Gzip.decode(cut, 1000),
-            Err(Undecodable::Broken(_))
-        ));
+        let broken = Encoding::Gzip.decode(cut, 1000);
+        assert!(matches!(broken, Err(Undecodable::Broken(_))));
         assert_eq!(Encoding::Gzip.decode(Bytes::new(), 1).unwrap(), "");
         assert_eq!(Encoding::Identity.encode(&message), None);
         assert_eq!(Encoding::Gzip.encode(b"short"), None);
@@ -123,10 +119,8 @@ mod tests {
         }
         let bomb = Bytes::from(encoder.finish().unwrap());
         assert!(bomb.len() < 100_000);
-        assert!(matches!(
-            Encoding::Gzip.decode(bomb, 1000),
-            Err(Undecodable::TooLong)
-        ));
+        let too_long = Encoding::Gzip.decode(bomb, 1000);
+        assert!(matches!(too_long, Err(Undecodable::TooLong)));
     }
 
     #[test]
@@ -144,11 +138,8 @@ mod tests {
             (Some("br"), Gzip, Identity),
             (Some("*"), Identity, Identity),
         ] {
-            assert_eq!(
-                Encoding::accepted(accepted, of_request),
-                expected,
-                "{accepted:?}"
-            );
+            let chosen = Encoding::accepted(accepted, of_request);
+            assert_eq!(chosen, expected, "{accepted:?}");
         }
     }
 }

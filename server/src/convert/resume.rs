@@ -232,17 +232,11 @@ mod tests {
                 session_id: "s".to_owned(),
                 ..SessionOpened::default()
             };
-            let messages = opened_messages(
-                opened,
-                vec![resumed.clone(); held],
-                vec![refused.clone(); lost],
-            );
+            let (held_ones, lost_ones) = (vec![resumed.clone(); held], vec![refused.clone(); lost]);
+            let messages = opened_messages(opened, held_ones, lost_ones);
             assert_eq!(messages.len(), (held + lost).div_ceil(1000).max(1));
-            assert!(
-                messages
-                    .iter()
-                    .all(|message| message.encoded_len() < 1 << 20)
-            );
+            let is_bounded = |message: &SessionOpened| message.encoded_len() < 1 << 20;
+            assert!(messages.iter().all(is_bounded));
             let count = |of: fn(&SessionOpened) -> usize| messages.iter().map(of).sum::<usize>();
             assert_eq!(count(|message| message.resumed.len()), held);
             assert_eq!(count(|message| message.refused.len()), lost);

@@ -180,16 +180,12 @@ mod tests {
         };
         let none = LateRenewals::default();
         assert_eq!(judge(&up, &none, false), Readiness::ready());
-        assert_eq!(
-            judge(&down, &none, false),
-            Readiness::not_ready("Redis did not answer")
-        );
+        let silent = Readiness::not_ready("Redis did not answer");
+        assert_eq!(judge(&down, &none, false), silent);
         let reason = "the renewals of 2 sessions are late, the oldest has been due for 1.2 s";
         assert_eq!(judge(&up, &late, false), Readiness::not_ready(reason));
-        assert_eq!(
-            judge(&down, &late, false),
-            Readiness::not_ready(format!("Redis did not answer; {reason}"))
-        );
+        let both = Readiness::not_ready(format!("Redis did not answer; {reason}"));
+        assert_eq!(judge(&down, &late, false), both);
         assert_eq!(judge(&down, &late, true), Readiness::not_ready(DRAINING));
     }
 }

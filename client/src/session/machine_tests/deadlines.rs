@@ -41,20 +41,11 @@ fn deadlines_of_a_hold_with_a_lock_delay_give_it_back_when_that_has_passed() {
     session.ack(9_000, 9, 0);
     assert!(!session.tick(9_900).contains(&Release(4, 1)));
     assert_eq!(session.lease(0).alive(at(9_900)), Err(LostReason::Expired));
-    session
-        .machine
-        .stream
-        .as_mut()
-        .unwrap()
-        .opened
-        .as_mut()
-        .unwrap()
-        .silent_from = at(9_900);
+    let stream = session.machine.stream.as_mut().unwrap();
+    stream.opened.as_mut().unwrap().silent_from = at(9_900);
     let seen = session.tick(11_900);
-    assert!(
-        seen.iter().any(|seen| matches!(seen, Release(_, 1))),
-        "{seen:?}"
-    );
+    let is_release = |seen: &Seen| matches!(seen, Release(_, 1));
+    assert!(seen.iter().any(is_release), "{seen:?}");
 }
 
 /// Grants `lock1` with a bound.
@@ -105,10 +96,8 @@ fn deadlines_of_a_bound_stay_or_come_closer_when_another_stream_resumes_the_hold
         let (_, _, next) = &resumes[0];
         let opened = opened_with(vec![resumed_hold(next, told)]);
         session.message(1_000, 1, opened);
-        assert_eq!(
-            session.lease(0).ends_in(at(1_000)),
-            Some(ms(ends_at - 1_000))
-        );
+        let ends_in = session.lease(0).ends_in(at(1_000));
+        assert_eq!(ends_in, Some(ms(ends_at - 1_000)));
         let deadline = ends_at.min(10_900);
         assert_eq!(session.lease(0).alive(at(1_000)), Ok(at(deadline)));
     }

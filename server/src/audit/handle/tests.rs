@@ -1,9 +1,9 @@
 use std::{fs, time::Duration};
 
-use leasehold_core::{id::Actor, name::Value};
 use tempfile::TempDir;
 
 use super::*;
+use crate::coordinator::tests::site::{self, name, owner};
 
 /// An audit log whose lines a test reads at its end.
 struct Log {
@@ -66,31 +66,15 @@ impl Log {
     }
 }
 
-fn name() -> LockName {
-    LockName::parse("a").unwrap()
-}
-
-fn owner(number: u8) -> OwnerId {
-    OwnerId::from_bytes([number; 16])
-}
-
 fn at(second: i64) -> StoreTime {
     StoreTime::from_micros(1_000_000 * second)
 }
 
 fn acquire(number: u8, session: bool) -> Acquire {
+    let of_session = site::acquire(number);
     Acquire {
-        owner: owner(number),
-        session: session.then(|| SessionId::from_bytes([number; 16])),
-        actor: Actor::NOBODY,
-        client_name: ClientName::default(),
-        mode: Mode::Exclusive,
-        value: Value::default(),
-        ttl: Duration::from_secs(10),
-        lock_delay: Duration::ZERO,
-        max_hold: None,
-        wait: true,
-        again: false,
+        session: of_session.session.filter(|_| session),
+        ..of_session
     }
 }
 

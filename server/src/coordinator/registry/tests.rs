@@ -5,10 +5,7 @@ use leasehold_core::{
 };
 
 use super::*;
-
-fn owner(number: u8) -> OwnerId {
-    OwnerId::from_bytes([number; 16])
-}
+use crate::coordinator::tests::site::owner;
 
 fn granted(token: i64) -> RegistryEvent {
     RegistryEvent::Granted {

@@ -142,7 +142,7 @@ impl Site {
     }
 }
 
-pub(super) fn name() -> LockName {
+pub(crate) fn name() -> LockName {
     LockName::parse("a").unwrap()
 }
 

@@ -242,14 +242,13 @@ mod tests {
         }
     }
 
-    fn publication(waits: &[BlockedWait], sessions: &[u8]) -> Publication {
+    fn publication<const N: usize>(waits: &[BlockedWait], sessions: [u8; N]) -> Publication {
         Publication {
             waits: waits.to_vec(),
             omissions: Omissions {
                 sessions: sessions
-                    .iter()
-                    .map(|number| SessionId::from_bytes([*number; 16]))
-                    .collect(),
+                    .map(|number| SessionId::from_bytes([number; 16]))
+                    .into(),
                 anybody: false,
             },
         }
@@ -259,9 +258,9 @@ mod tests {
     fn a_publication_is_read_as_it_was_written() {
         let long = "x".repeat(512);
         for publication in [
-            publication(&[], &[]),
-            publication(&[], &[7]),
-            publication(&[wait(1, "a"), wait(2, "ключ }{"), wait(3, &long)], &[4, 5]),
+            publication(&[], []),
+            publication(&[], [7]),
+            publication(&[wait(1, "a"), wait(2, "ключ }{"), wait(3, &long)], [4, 5]),
             Publication::unreadable(),
         ] {
             assert_eq!(read(&write(&publication)), Some(publication));
@@ -270,7 +269,7 @@ mod tests {
 
     #[test]
     fn a_publication_that_is_cut_short_or_of_another_format_is_not_read() {
-        let whole = write(&publication(&[wait(1, "a")], &[7]));
+        let whole = write(&publication(&[wait(1, "a")], [7]));
         for length in 0..whole.len() {
             // Without its waits, it is a publication of none.
             let is_whole = length == whole.len() - (FIXED + 1);
@@ -307,8 +306,8 @@ mod tests {
     #[test]
     fn only_what_has_changed_is_sent_and_asked_for() {
         let board = Board::new(CoordinatorId::new("me"));
-        let mine = Arc::new(publication(&[wait(1, "a")], &[]));
-        let theirs = publication(&[wait(2, "b")], &[]);
+        let mine = Arc::new(publication(&[wait(1, "a")], []));
+        let theirs = publication(&[wait(2, "b")], []);
 
         let first = board.question("key", &mine);
         assert_eq!(arguments(&first)[2], b"1");
@@ -335,7 +334,7 @@ mod tests {
         assert_eq!(arguments(&fourth).len(), 4, "nothing of others is known");
 
         // A publication that changes is sent; so is one whose call was not answered.
-        let more = Arc::new(publication(&[wait(1, "a"), wait(3, "c")], &[]));
+        let more = Arc::new(publication(&[wait(1, "a"), wait(3, "c")], []));
         for version in [b"3", b"4"] {
             let question = board.question("key", &more);
             assert_eq!(arguments(&question)[2..4], [version.to_vec(), write(&more)]);
@@ -348,7 +347,7 @@ mod tests {
     fn a_coordinators_own_publication_is_not_sent_back() {
         let board = Board::new(CoordinatorId::new("me"));
         for number in 1..3 {
-            let mine = Arc::new(publication(&[wait(number, "a")], &[]));
+            let mine = Arc::new(publication(&[wait(number, "a")], []));
             let question = board.question("key", &mine);
             let answer = reply(1, [told("me", number.into(), None)]);
             assert_eq!(board.answer(&question, answer).unwrap(), Some(vec![mine]));

@@ -142,10 +142,8 @@ mod tests {
 
     #[test]
     fn the_lock_of_a_message_is_found_without_reading_it() {
-        assert_eq!(
-            lock_of(b"*5\r\n$4\r\nl\r\nk\r\n:1\r\n"),
-            Some(&b"l\r\nk"[..])
-        );
+        let message = b"*5\r\n$4\r\nl\r\nk\r\n:1\r\n";
+        assert_eq!(lock_of(message), Some(&b"l\r\nk"[..]));
         for broken in [
             &b""[..],
             b"*5\r\n$9\r\nl",

@@ -125,21 +125,15 @@ c 10.0.0.3:7000@17000 slave a 0 1 3 connected
         let bulk = |text: &str| Value::BulkString(text.into());
         let ranges = ranges.iter().map(|(first, last, nodes)| {
             let nodes = nodes.iter().map(|(host, port, id, ip)| {
-                let host = if *host == "nil" {
-                    Value::Nil
-                } else {
-                    bulk(host)
+                let host = match *host {
+                    "nil" => Value::Nil,
+                    host => bulk(host),
                 };
-                let metadata = match *ip {
+                let metadata = Value::Array(match *ip {
                     "" => Vec::new(),
                     ip => vec![bulk("ip"), bulk(ip)],
-                };
-                Value::Array(vec![
-                    host,
-                    Value::Int(*port),
-                    bulk(id),
-                    Value::Array(metadata),
-                ])
+                });
+                Value::Array(vec![host, Value::Int(*port), bulk(id), metadata])
             });
             let ends = [Value::Int(*first), Value::Int(*last)];
             Value::Array(ends.into_iter().chain(nodes).collect())
@@ -149,12 +143,9 @@ c 10.0.0.3:7000@17000 slave a 0 1 3 connected
 
     #[test]
     fn a_view_has_masters_with_their_epochs_and_slots() {
+        let both = [("10.0.0.1", 7000, "a", ""), ("10.0.0.3", 7000, "c", "")];
         let slots = slots(&[
-            (
-                0,
-                99,
-                &[("10.0.0.1", 7000, "a", ""), ("10.0.0.3", 7000, "c", "")],
-            ),
+            (0, 99, &both),
             (100, 199, &[("10.0.0.2", 7000, "b", "")]),
             (300, 300, &[("10.0.0.2", 7000, "b", "")]),
         ]);
@@ -165,10 +156,8 @@ c 10.0.0.3:7000@17000 slave a 0 1 3 connected
             epoch,
         };
         assert_eq!(view.of, "a");
-        assert_eq!(
-            view.masters,
-            [master("a", "10.0.0.1", 3), master("b", "10.0.0.2", 5)]
-        );
+        let masters = [master("a", "10.0.0.1", 3), master("b", "10.0.0.2", 5)];
+        assert_eq!(view.masters, masters);
         assert_eq!(view.ranges, [(0, 99, 0), (100, 199, 1), (300, 300, 1)]);
         assert_eq!(view.replicas, [Address::new("10.0.0.3", 7000)]);
     }
@@ -202,11 +191,8 @@ c 10.0.0.3:7000@17000 slave a 0 1 3 connected
             (slots(&[(0, 16_384, &[("h", 7000, "a", "")])]), NODES),
             (slots(&[(0, 1, &[])]), NODES),
         ] {
-            assert_eq!(
-                View::read(slots.clone(), nodes, &asked()),
-                None,
-                "{slots:?}"
-            );
+            let view = View::read(slots.clone(), nodes, &asked());
+            assert_eq!(view, None, "{slots:?}");
         }
     }
 }

@@ -53,14 +53,9 @@ mod tests {
         let url = url.unwrap();
         assert!(!format!("{url:?}").contains("cret"));
         let seeds: Vec<_> = url.seeds.iter().map(ToString::to_string).collect();
-        assert_eq!(
-            seeds,
-            [
-                "redis://app:***@a:1/0",
-                "redis://app:***@b:6379/0",
-                "redis://app:***@[::1]:7000/0"
-            ]
-        );
+        let expected = ["a:1", "b:6379", "[::1]:7000"];
+        let expected = expected.map(|host| format!("redis://app:***@{host}/0"));
+        assert_eq!(seeds, expected);
         let url = ClusterUrl::parse("rediss+cluster://h:1,g:2", None).unwrap();
         assert!(url.seeds.iter().all(RedisTarget::uses_tls));
     }

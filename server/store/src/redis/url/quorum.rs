@@ -54,14 +54,9 @@ mod tests {
         let url = "redis+quorum://u:p%40@a,b:7000,[::1]:7001/3?durable=true";
         let target = QuorumUrl::parse(url, None).unwrap();
         let shown: Vec<String> = target.masters.iter().map(ToString::to_string).collect();
-        assert_eq!(
-            shown,
-            [
-                "redis://u:***@a:6379/3",
-                "redis://u:***@b:7000/3",
-                "redis://u:***@[::1]:7001/3"
-            ]
-        );
+        let expected = ["a:6379", "b:7000", "[::1]:7001"];
+        let expected = expected.map(|host| format!("redis://u:***@{host}/3"));
+        assert_eq!(shown, expected);
         assert!(target.durable);
         let plain = QuorumUrl::parse("redis+quorum://a,b,c,d", None).unwrap();
         assert!(!plain.durable);
