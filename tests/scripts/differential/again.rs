@@ -1,5 +1,4 @@
-//! An acquire that is sent again after its hold was renewed, a renewal of another grant, and a resume of a hold whose bound has
-//! passed.
+//! A renewal of another grant, and a resume of a hold whose bound has passed.
 
 use std::time::Duration;
 
@@ -22,19 +21,6 @@ use crate::{
 const RENEWED_FOR: Duration = Duration::from_secs(3600);
 /// For how long a hold may last.
 const BOUND: Duration = Duration::from_secs(2);
-
-#[tokio::test]
-async fn it_leaves_a_longer_end_as_it_is() {
-    let server = Server::start().await;
-    for (name, mode) in modes() {
-        let mut pair = Pair::new(&server, name).await;
-        let granted = pair.run("here", acquire(1, mode)).await;
-        let renewed = pair.run("here", renew(1, RENEWED_FOR)).await;
-        assert_eq!(renewed, Reply::Renewed);
-        assert_eq!(pair.run("here", acquire(1, mode)).await, granted);
-        assert_eq!(only_hold(&mut pair).await.expires_in, RENEWED_FOR, "{name}");
-    }
-}
 
 /// A fail-over may have lost the grant that the sender knows, and the waiter, whose place came back, was granted the lock again.
 #[tokio::test]

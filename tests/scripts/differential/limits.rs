@@ -248,21 +248,6 @@ async fn permits_that_are_given_back_are_handed_on_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn holds_in_other_modes_have_no_permits_to_give_back() {
-    let server = Server::start().await;
-    for (name, mode) in [("alone", Mode::Exclusive), ("read", Mode::Shared)] {
-        let mut pair = Pair::new(&server, name).await;
-        pair.run("here", acquire(0, mode)).await;
-        let reduce = Op::Reduce {
-            owner: owner(0),
-            permits: 1,
-        };
-        assert_eq!(pair.run("here", reduce).await, Reply::Changed(false));
-        limit(&mut pair).await;
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn what_is_left_is_granted_told_and_found_again() {
     for revision in [0, 3] {
         let server = Server::start().await;

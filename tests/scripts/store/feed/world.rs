@@ -145,7 +145,7 @@ pub(crate) async fn heard(feed: &mut Feed) -> String {
 }
 
 fn in_words(telling: &Telling) -> String {
-    let changes: Vec<&str> = telling.changes.iter().map(kind).collect();
+    let changes: Vec<String> = telling.changes.iter().map(kind).collect();
     let looked = telling.looked.as_ref();
     let looked = looked.map(|view| format!("held by {}", view.holder_count));
     let waiters = match telling.waiter_count {
@@ -159,24 +159,9 @@ fn in_words(telling: &Telling) -> String {
     )
 }
 
-fn kind(change: &Change) -> &'static str {
-    match change {
-        Change::Granted(_) => "granted",
-        Change::Queued { .. } => "queued",
-        Change::Withdrawn(_) => "withdrawn",
-        Change::Released { .. } => "released",
-        Change::Expired(_) => "expired",
-        Change::Lost { .. } => "lost",
-        Change::Forced(_) => "forced",
-        Change::ForcedHolder(_) => "forced holder",
-        Change::ForcedWaiter(_) => "forced waiter",
-        Change::ValueChanged(_) => "value",
-        Change::Downgraded(_) => "downgraded",
-        Change::Resumed(_) => "resumed",
-        Change::Shortened(_) => "shortened",
-        Change::Reduced { .. } => "reduced",
-        Change::ReleaseRequested(_) => "release requested",
-        Change::LimitChanged(_) => "limit",
-        Change::Doubtful => "doubtful",
-    }
+/// Returns the name of a change.
+fn kind(change: &Change) -> String {
+    let told = format!("{change:?}");
+    let name = told.split(|c: char| !c.is_alphabetic()).next();
+    name.unwrap_or_default().to_lowercase()
 }

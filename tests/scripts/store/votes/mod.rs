@@ -2,7 +2,6 @@
 
 mod claims;
 mod counting;
-mod grants;
 mod line;
 mod standing;
 
