@@ -1,12 +1,13 @@
-//! Ids, durations, and looks at a lock that change nothing, for every model.
+//! Ids, durations, commands, and looks at a lock that change nothing, for every model.
 
 use std::time::Duration;
 
 use leasehold_core::{
-    command::{Caller, Op, Reply},
-    id::{CoordinatorId, FencingToken, OwnerId},
+    command::{Acquire, Caller, Op, Reply},
+    id::{Actor, CoordinatorId, FencingToken, OwnerId, SessionId},
     lock::LockState,
     mode::Mode,
+    name::{ClientName, Value},
     time::StoreTime,
     view::NameView,
 };
@@ -28,15 +29,36 @@ pub(crate) fn owner(client: usize, begun: u8) -> OwnerId {
     OwnerId::from_bytes(bytes)
 }
 
+/// Returns a coordinator without a floor, whose commands are never late.
+pub(crate) fn caller(number: usize, token_memory: u8) -> Caller {
+    Caller {
+        coordinator: coordinator(number),
+        floor: FencingToken::default(),
+        token_memory: seconds(token_memory),
+        not_after: None,
+    }
+}
+
+/// Returns a client's acquire of the whole lock, which waits.
+pub(crate) fn acquire(client: usize, owner: OwnerId, ttl: u8) -> Acquire {
+    Acquire {
+        owner,
+        session: Some(SessionId::from_bytes([u8::try_from(client).unwrap(); 16])),
+        actor: Actor::NOBODY,
+        client_name: ClientName::default(),
+        mode: Mode::Exclusive,
+        value: Value::default(),
+        ttl: seconds(ttl),
+        lock_delay: Duration::ZERO,
+        max_hold: None,
+        wait: true,
+        again: false,
+    }
+}
+
 /// Executes a command that changes nothing, on a copy.
 pub(crate) fn look(lock: &LockState, op: &Op, now: StoreTime) -> Reply {
-    let caller = Caller {
-        coordinator: coordinator(0),
-        floor: FencingToken::default(),
-        token_memory: Duration::ZERO,
-        not_after: None,
-    };
-    lock.clone().apply(&caller, op, now).reply
+    lock.clone().apply(&caller(0, 0), op, now).reply
 }
 
 /// Returns the owner ids that hold the lock at this time, with their modes.

@@ -8,19 +8,18 @@ mod coordinator;
 use std::collections::BTreeSet;
 
 use leasehold_core::{
-    command::{Acquire, Caller, End, Executed, Handed, Op, Reply, WakeUp},
+    command::{Acquire, End, Executed, Handed, Op, Reply, WakeUp},
     contention::Input,
-    id::{Actor, FencingToken, OwnerId, SessionId},
+    id::{FencingToken, OwnerId},
     lock::LockState,
-    mode::Mode,
-    name::{ClientName, LockName, Value},
+    name::LockName,
     session::TrackedWait,
     time::{Moment, StoreTime},
 };
 use stateright::{Model, Property};
 
 use self::coordinator::{Coordinator, Known};
-use crate::common::{coordinator, owner, seconds};
+use crate::common::{acquire, caller, owner};
 
 const EXCLUSION: &str = "a client that believes in its hold has it";
 const SERVED: &str = "every waiter is served in the end";
@@ -118,29 +117,12 @@ impl HandOffs {
     }
 
     fn acquire(&self, client: usize) -> Acquire {
-        Acquire {
-            owner: owner(client, 0),
-            session: Some(SessionId::from_bytes([u8::try_from(client).unwrap(); 16])),
-            actor: Actor::NOBODY,
-            client_name: ClientName::default(),
-            mode: Mode::Exclusive,
-            value: Value::default(),
-            ttl: seconds(self.ttl),
-            lock_delay: seconds(0),
-            max_hold: None,
-            wait: true,
-            again: false,
-        }
+        acquire(client, owner(client, 0), self.ttl)
     }
 
     /// Carries out a command in the store. Wake-ups of the other coordinator's waiters are in flight from here on.
     fn store(&self, state: &mut State, by: usize, op: &Op) -> Executed {
-        let caller = Caller {
-            coordinator: coordinator(by),
-            floor: FencingToken::default(),
-            token_memory: seconds(2 * self.ttl),
-            not_after: None,
-        };
+        let caller = caller(by, 2 * self.ttl);
         let now = state.now();
         let executed = state.lock.apply(&caller, op, now);
         for Handed { owner, token, .. } in &executed.handed {

@@ -9,15 +9,14 @@ mod check;
 mod state;
 
 use leasehold_core::{
-    command::{Acquire, Caller, End, Executed, Op, Reply, Resume},
-    id::{Actor, FencingToken, OwnerId, SessionId},
-    mode::Mode,
-    name::{ClientName, Value},
+    command::{Acquire, End, Executed, Op, Reply, Resume},
+    id::{OwnerId, SessionId},
+    name::ClientName,
 };
 use stateright::{Model, Property};
 
 use self::state::{Content, Message, State, Stream};
-use crate::common::{coordinator, owner, seconds};
+use crate::common::{acquire, caller, owner, seconds};
 
 const PLACE: &str = "a client that waits has its place or the lock";
 const FORMER: &str = "a former ticket changes nothing";
@@ -66,12 +65,7 @@ impl Places {
 
     /// Executes a command of a coordinator. A grant to the client is a message to the coordinator of its stream.
     fn execute(&self, state: &mut State, by: u8, op: &Op) -> Reply {
-        let caller = Caller {
-            coordinator: coordinator(usize::from(by % 2)),
-            floor: FencingToken::default(),
-            token_memory: seconds(2 * TTL),
-            not_after: None,
-        };
+        let caller = caller(usize::from(by % 2), 2 * TTL);
         let now = state.now();
         let Executed { reply, handed, .. } = state.lock.apply(&caller, op, now);
         for handed in handed {
@@ -84,17 +78,8 @@ impl Places {
 
     fn acquire(client: usize, owner: OwnerId, again: bool) -> Op {
         Op::Acquire(Acquire {
-            owner,
-            session: Some(SessionId::from_bytes([u8::try_from(client).unwrap(); 16])),
-            actor: Actor::NOBODY,
-            client_name: ClientName::default(),
-            mode: Mode::Exclusive,
-            value: Value::default(),
-            ttl: seconds(TTL),
-            lock_delay: seconds(0),
-            max_hold: None,
-            wait: true,
             again,
+            ..acquire(client, owner, TTL)
         })
     }
 

@@ -1,17 +1,15 @@
 //! One master: the key of the lock by the real rules, its record of the newest token, and whether it has a vote.
 
 use leasehold_core::{
-    command::{Acquire, Caller, End, Op, Reply},
-    id::{Actor, FencingToken, OwnerId, SessionId},
+    command::{Acquire, End, Op, Reply},
+    id::OwnerId,
     lock::LockState,
-    mode::Mode,
-    name::{ClientName, Value},
     time::{Moment, StoreTime},
 };
 use leasehold_store::quorum::standing::{Agreement, Introduction, Run, Standing, Terms};
 
 use super::{Flaw, Quorum};
-use crate::common::{coordinator, holders, seconds};
+use crate::common::{acquire, caller, holders, seconds};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Master {
@@ -44,13 +42,7 @@ impl Master {
     }
 
     fn execute(&mut self, op: &Op, now: StoreTime) -> Reply {
-        let caller = Caller {
-            coordinator: coordinator(0),
-            floor: FencingToken::default(),
-            token_memory: seconds(0),
-            not_after: None,
-        };
-        self.key.apply(&caller, op, now).reply
+        self.key.apply(&caller(0, 0), op, now).reply
     }
 
     pub(super) fn holder(&self, now: StoreTime) -> Option<OwnerId> {
@@ -61,17 +53,8 @@ impl Master {
     /// Takes the key if it is free, and proposes a token; `None` if another owner id holds it.
     pub(super) fn propose(&mut self, owner: OwnerId, ttl: u8, now: StoreTime) -> Option<i64> {
         let acquire = Op::Acquire(Acquire {
-            owner,
-            session: Some(SessionId::from_bytes([1; 16])),
-            actor: Actor::NOBODY,
-            client_name: ClientName::default(),
-            mode: Mode::Exclusive,
-            value: Value::default(),
-            ttl: seconds(ttl),
-            lock_delay: seconds(0),
-            max_hold: None,
             wait: false,
-            again: false,
+            ..acquire(1, owner, ttl)
         });
         match self.execute(&acquire, now) {
             Reply::Granted { .. } => {

@@ -10,16 +10,15 @@ mod state;
 use std::collections::BTreeSet;
 
 use leasehold_core::{
-    command::{Acquire, Caller, End, Executed, Op, Reply, Resume},
-    id::{Actor, FencingToken, OwnerId, SessionId},
+    command::{Acquire, End, Executed, Op, Reply, Resume},
+    id::{OwnerId, SessionId},
     lock::LockState,
-    mode::Mode,
-    name::{ClientName, Value},
+    name::ClientName,
 };
 use stateright::{Model, Property};
 
 use self::state::{Content, Message, Moving, Other, State, Stream};
-use crate::common::{coordinator, owner, seconds};
+use crate::common::{acquire, caller, owner, seconds};
 
 const EXCLUSION: &str = "a client that believes in its hold has it";
 const FORMER: &str = "a former owner changes nothing";
@@ -72,12 +71,7 @@ impl Resuming {
 
     /// Executes a command of a coordinator, and takes in what it hands on: only the other client waits.
     fn execute(&self, state: &mut State, by: u8, op: &Op) -> Reply {
-        let caller = Caller {
-            coordinator: coordinator(usize::from(by % 2)),
-            floor: FencingToken::default(),
-            token_memory: seconds(2 * self.ttl),
-            not_after: None,
-        };
+        let caller = caller(usize::from(by % 2), 2 * self.ttl);
         let now = state.now();
         let Executed { reply, handed, .. } = state.lock.apply(&caller, op, now);
         for handed in handed {
@@ -93,17 +87,8 @@ impl Resuming {
 
     fn acquire(&self, client: usize, owner: OwnerId, again: bool) -> Op {
         Op::Acquire(Acquire {
-            owner,
-            session: Some(SessionId::from_bytes([u8::try_from(client).unwrap(); 16])),
-            actor: Actor::NOBODY,
-            client_name: ClientName::default(),
-            mode: Mode::Exclusive,
-            value: Value::default(),
-            ttl: seconds(self.ttl),
-            lock_delay: seconds(0),
-            max_hold: None,
-            wait: true,
             again,
+            ..acquire(client, owner, self.ttl)
         })
     }
 

@@ -9,15 +9,14 @@ use std::time::Duration;
 
 use leasehold_core::{
     command::{Acquire, Caller, End, Executed, Handed, Op, Reply},
-    id::{Actor, FencingToken, OwnerId, SessionId},
+    id::{FencingToken, OwnerId},
     lock::LockState,
     mode::Mode,
-    name::{ClientName, Value},
 };
 use stateright::{Model, Property};
 
 use self::state::{Client, Phase, State};
-use crate::common::{coordinator, seconds, view};
+use crate::common::{acquire, caller, seconds, view};
 
 /// Coordinators that clients may be at.
 const COORDINATORS: usize = 2;
@@ -104,10 +103,8 @@ impl Rules {
     /// Executes a command of a coordinator, and takes in what it hands on.
     fn execute(&self, state: &mut State, by: usize, op: &Op) -> Reply {
         let caller = Caller {
-            coordinator: coordinator(by),
             floor: FencingToken::new(state.floors[by]),
-            token_memory: seconds(self.memory),
-            not_after: None,
+            ..caller(by, self.memory)
         };
         let now = state.now();
         let Executed { reply, handed, .. } = state.lock.apply(&caller, op, now);
@@ -172,17 +169,12 @@ impl Rules {
         };
         let here = self.at(client);
         let acquire = Op::Acquire(Acquire {
-            owner: state.owner(client),
-            session: Some(SessionId::from_bytes([u8::try_from(client).unwrap(); 16])),
-            actor: Actor::NOBODY,
-            client_name: ClientName::default(),
             mode,
-            value: Value::default(),
             ttl,
             lock_delay: seconds(self.lock_delay),
-            max_hold: None,
             wait,
             again,
+            ..acquire(client, state.owner(client), self.ttl)
         });
         if wait {
             state.refreshed[here] = state.elapsed;

@@ -13,23 +13,12 @@ mod history;
 mod model;
 mod passes;
 mod scenes;
-mod speed;
 mod telling;
 mod town;
 
 use proptest::test_runner::Config;
 
-/// Returns the configuration: 512 random worlds for each property, or as many as `PROPTEST_CASES` in the environment says. A
-/// world that fails is printed, cut down to what matters.
+/// Returns a configuration of 512 random worlds for each property.
 fn config() -> Config {
-    let default = Config::default();
-    Config {
-        cases: match std::env::var_os("PROPTEST_CASES") {
-            Some(_) => default.cases,
-            None => 512,
-        },
-        failure_persistence: None,
-        max_shrink_iters: 20_000,
-        ..default
-    }
+    crate::config(512)
 }

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use leasehold_core::{
     command::{One, Op, Reply, Resume},
-    id::{OwnerId, SessionId},
-    mode::{Limit, Mode},
+    id::SessionId,
+    mode::Limit,
     name::ClientName,
 };
 
-use crate::locks::revisions::{FOREVER, MEMORY, World, owner, permits, permits_between};
+use crate::locks::revisions::{FOREVER, MEMORY, World, owner, permits};
 
 const FORMER: Limit = Limit {
     number: 5,
@@ -51,67 +51,6 @@ fn lowering_a_limit_takes_nothing_away_and_lets_nobody_in_before_the_permits_fit
     }
     assert_eq!(world.release(3).handed.len(), 1);
     assert_eq!(world.view().permits_taken, 3);
-}
-
-#[test]
-fn a_waiter_for_more_than_a_lowered_limit_blocks_nobody() {
-    let mut world = World::new();
-    world.acquire(permits(5, FORMER), true);
-    let (big, _) = world.acquire(permits(5, FORMER), true);
-    let (small, _) = world.acquire(permits(1, FORMER), true);
-    world.acquire(permits(3, LOWERED), false);
-    let executed = world.release(1);
-    let handed: Vec<OwnerId> = executed.handed.iter().map(|handed| handed.owner).collect();
-    assert_eq!(handed, [small]);
-    let view = world.view();
-    assert_eq!((view.waiter_count, view.permits_taken), (0, 1));
-    // That is how its coordinator finds out.
-    assert!(!world.is_attached(big));
-}
-
-#[test]
-fn a_waiter_that_leaves_is_missed_also_if_its_coordinator_takes_another_for_the_oldest() {
-    let mut world = World::new();
-    world.acquire(permits(5, FORMER), true);
-    world.acquire(permits(5, FORMER), true);
-    let (small, _) = world.acquire(permits(1, FORMER), true);
-    world.acquire(Mode::Exclusive, true);
-    world.acquire(permits(3, LOWERED), false);
-    world.release(1);
-    assert_eq!(world.view().waiter_count, 1);
-    for is_attached in [false, true] {
-        assert_eq!(world.is_attached(small), is_attached);
-    }
-}
-
-#[test]
-fn what_is_left_is_counted_by_the_limit_in_force() {
-    let mut world = World::new();
-    world.acquire(permits(3, FORMER), true);
-    // It may have all of the greater limit, and gets what is left of it.
-    let (_, executed) = world.acquire(permits_between(2, 8, RAISED), true);
-    assert!(matches!(
-        executed.reply,
-        Reply::Granted {
-            permits: Some(5),
-            ..
-        }
-    ));
-    // A waiter stays in a lowered limit that has enough for it, although it would take more.
-    let (left, executed) = world.acquire(permits_between(2, 5, FORMER), true);
-    assert!(matches!(executed.reply, Reply::Queued { .. }));
-    world.acquire(permits(1, LOWERED), false);
-    assert!(world.release(2).handed.is_empty());
-    let executed = world.release(1);
-    let handed: Vec<_> = executed
-        .handed
-        .iter()
-        .map(|h| (h.owner, h.permits.map(std::num::NonZeroU32::get)))
-        .collect();
-    assert_eq!(handed, [(left, Some(3))]);
-    // One that needs more than it is refused, whatever it would take.
-    let (_, executed) = world.acquire(permits_between(4, 5, FORMER), true);
-    assert_eq!(executed.reply, Reply::OtherLimit { limit: LOWERED });
 }
 
 #[test]

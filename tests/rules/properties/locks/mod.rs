@@ -43,17 +43,7 @@ mod world;
 
 use proptest::test_runner::Config;
 
-/// Returns the configuration: 128 random histories for each property, or as many as `PROPTEST_CASES` in the environment says. A
-/// history that fails is printed, cut down to the steps that matter.
+/// Returns a configuration of 128 random histories for each property.
 fn config() -> Config {
-    let default = Config::default();
-    Config {
-        cases: match std::env::var_os("PROPTEST_CASES") {
-            Some(_) => default.cases,
-            None => 128,
-        },
-        failure_persistence: None,
-        max_shrink_iters: 20_000,
-        ..default
-    }
+    crate::config(128)
 }

@@ -57,7 +57,7 @@ pub(crate) fn permits(number: u32, limit: Limit) -> Mode {
     Mode::Semaphore(permits.of_revision(limit.revision))
 }
 
-pub(crate) fn permits_between(least: u32, most: u32, limit: Limit) -> Mode {
+fn permits_between(least: u32, most: u32, limit: Limit) -> Mode {
     match permits(most, limit) {
         Mode::Semaphore(permits) => Mode::Semaphore(permits.or_at_least(least)),
         mode => mode,
@@ -113,15 +113,6 @@ impl World {
 
     fn refresh(&mut self) -> Executed {
         self.send(&Op::Refresh { oldest: None })
-    }
-
-    /// Returns whether a refresh finds that no waiter is missing, by the one that it takes for the oldest.
-    pub(crate) fn is_attached(&mut self, oldest: OwnerId) -> bool {
-        let oldest = Some(oldest);
-        match self.send(&Op::Refresh { oldest }).reply {
-            Reply::Refreshed { attached, .. } => attached,
-            other => panic!("a refresh was answered by {other:?}"),
-        }
     }
 
     pub(crate) fn view(&mut self) -> NameView {

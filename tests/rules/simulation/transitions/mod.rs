@@ -43,8 +43,8 @@ impl Transitions {
                 Why::Seldom(why) => ("seldom", why),
             };
             eprintln!(
-                "{:?}: {} {} -- {} {:?}: {}",
-                it.of, it.state.0, it.state.1, how, it.events, why
+                "{:?}: {:?} -- {} {:?}: {}",
+                it.of, it.states, how, it.events, why
             );
         }
         for ((of, before, event, after), times) in &self.0 {
@@ -72,8 +72,9 @@ impl Transitions {
                 .flat_map(|state| events.iter().map(move |event| (*state, *event)))
             {
                 let mut listed = UNMET.iter();
-                let listed = listed
-                    .find(|it| it.of == of && it.state == state && it.events.contains(&event));
+                let listed = listed.find(|it| {
+                    it.of == of && it.states.contains(&state) && it.events.contains(&event)
+                });
                 let is_taken = taken.contains(&(of, state, event));
                 let is_right = match listed.map(|it| &it.why) {
                     None => is_taken,
