@@ -83,11 +83,8 @@ fn a_probe_reads_the_same_configuration() {
 fn each_layer_wins_over_the_one_below() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("leasehold.toml");
-    fs::write(
-        &path,
-        "store-timeout = \"2s\"\nmax-sessions = 7\nname = \"file\"\n",
-    )
-    .unwrap();
+    let text = "store-timeout = \"2s\"\nmax-sessions = 7\nname = \"file\"\n";
+    fs::write(&path, text).unwrap();
     let path = path.to_str().unwrap();
 
     let config = served(&["--config", path], &[]);
@@ -118,10 +115,8 @@ fn each_layer_wins_over_the_one_below() {
             .to_owned(),
         "min-ttl = \"1s\" # default".to_owned(),
     ] {
-        assert!(
-            text.lines().any(|found| found == line),
-            "no {line:?} in\n{text}"
-        );
+        let mut lines = text.lines();
+        assert!(lines.any(|found| found == line), "no {line:?} in\n{text}");
     }
 }
 
@@ -139,10 +134,8 @@ fn only_known_variables_are_read() {
     ];
     assert_eq!(served(&[], &env), Config::default());
     // Set to nothing is not set, as `${UNSET}` in a compose file is.
-    assert_eq!(
-        served(&[], &[("LEASEHOLD_LISTEN", ""), ("LEASEHOLD_CONFIG", "")]),
-        Config::default()
-    );
+    let empty = [("LEASEHOLD_LISTEN", ""), ("LEASEHOLD_CONFIG", "")];
+    assert_eq!(served(&[], &empty), Config::default());
 }
 
 #[test]
@@ -333,10 +326,8 @@ fn errors_say_where_a_bad_value_came_from_and_what_was_expected() {
 fn the_password_is_never_printed() {
     let env = [("LEASEHOLD_STORE", "redis://app:hunter2@h/1")];
     let text = printed(&["--print-config"], &env);
-    assert!(
-        text.contains("store = \"redis://app:***@h/1\" # environment LEASEHOLD_STORE"),
-        "{text}"
-    );
+    let line = "store = \"redis://app:***@h/1\" # environment LEASEHOLD_STORE";
+    assert!(text.contains(line), "{text}");
     let config = served(&[], &env);
     assert_eq!(config.store.expose(), "redis://app:hunter2@h/1");
     for shown in [text, format!("{config:?}"), printed(&["--help"], &env)] {
@@ -349,25 +340,16 @@ fn help_tells_every_setting_with_variable_and_default() {
     let help = printed(&["--help"], &[]);
     let words = help.split_whitespace().collect::<Vec<_>>().join(" ");
     for setting in SETTINGS {
-        assert!(
-            help.contains(&format!("--{}", setting.name)),
-            "{}",
-            setting.name
-        );
-        assert!(words.contains(&setting.variable()), "{}", setting.name);
-        let meaning = setting
-            .help()
-            .split_whitespace()
-            .collect::<Vec<_>>()
-            .join(" ");
+        let name = setting.name;
+        assert!(help.contains(&format!("--{name}")), "{name}");
+        assert!(words.contains(&setting.variable()), "{name}");
+        let meaning = setting.help().split_whitespace().collect::<Vec<_>>();
+        let meaning = meaning.join(" ");
         assert!(words.contains(&meaning), "no {meaning:?} in\n{words}");
         if setting.example.is_none() {
             let default = (setting.show)(&Config::default()).unwrap();
-            assert!(
-                words.contains(&format!("[default: {default}]")),
-                "{}",
-                setting.name
-            );
+            let default = format!("[default: {default}]");
+            assert!(words.contains(&default), "{name}");
         }
     }
     // The short help has one sentence for each.

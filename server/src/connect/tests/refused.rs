@@ -174,13 +174,11 @@ async fn heads_of_calls_that_make_no_sense_are_refused_as_calls() {
 
 #[tokio::test]
 async fn web_pages_of_other_origins_may_not_call() {
+    let allowed = "https://app.example";
     let from = |origin| [JSON, ("origin", origin)];
-    let (asked, answered) = serve(post(ACQUIRE, &from("https://app.example"), "{}"), granted).await;
+    let (asked, answered) = serve(post(ACQUIRE, &from(allowed), "{}"), granted).await;
     assert!(asked.is_some());
-    assert_eq!(
-        answered.header("access-control-allow-origin"),
-        "https://app.example"
-    );
+    assert_eq!(answered.header("access-control-allow-origin"), allowed);
     for origin in ["https://evil.example", "null", ""] {
         let (asked, answered) = serve(post(ACQUIRE, &from(origin), "{}"), granted).await;
         assert!(asked.is_none(), "{origin}");
@@ -195,16 +193,13 @@ async fn web_pages_of_other_origins_may_not_call() {
         let request = request.header("access-control-request-headers", asks);
         request.body(Body::empty()).unwrap()
     };
-    let (asked, answered) = serve(preflight("https://app.example"), granted).await;
+    let (asked, answered) = serve(preflight(allowed), granted).await;
     assert!(asked.is_none());
     assert_eq!(answered.status, StatusCode::OK);
-    assert_eq!(
-        answered.header("access-control-allow-origin"),
-        "https://app.example"
-    );
+    assert_eq!(answered.header("access-control-allow-origin"), allowed);
     assert_eq!(answered.header("access-control-allow-methods"), "GET,POST");
-    let allowed = answered.header("access-control-allow-headers");
-    assert!(allowed.contains("authorization"), "{allowed}");
+    let headers = answered.header("access-control-allow-headers");
+    assert!(headers.contains("authorization"), "{headers}");
     let (_, answered) = serve(preflight("https://evil.example"), granted).await;
     assert_eq!(answered.header("access-control-allow-origin"), "");
 }

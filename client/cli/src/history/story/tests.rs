@@ -83,10 +83,8 @@ fn a_hold_that_moved_has_the_end_that_its_last_coordinator_tells() {
     ];
     assert_eq!(ends(&told(&noticed, None)), [(7, "", "", None)]);
     let gone = [noticed[0].clone(), noticed[2].clone()];
-    assert_eq!(
-        ends(&told(&gone, None)),
-        [(7, "left", "found_gone", Some(3))]
-    );
+    let gone = told(&gone, None);
+    assert_eq!(ends(&gone), [(7, "left", "found_gone", Some(3))]);
     // One that goes on.
     let goes_on = told(&lines[..3], None);
     assert_eq!(ends(&goes_on), [(7, "", "", None)]);
@@ -167,10 +165,8 @@ fn what_was_over_before_is_left_out() {
     ];
     let all = told(&lines, None);
     let whats: Vec<_> = all.others.iter().map(|other| other.what.as_str()).collect();
-    assert_eq!(
-        whats,
-        ["PERMISSION_DENIED acquire", "force_release (nothing to do)"]
-    );
+    let expected = ["PERMISSION_DENIED acquire", "force_release (nothing to do)"];
+    assert_eq!(whats, expected);
     let since = told(&lines, Some(4));
     assert_eq!(ends(&since), [(8, "released", "client", Some(3))]);
     assert_eq!(since.others.len(), 1);

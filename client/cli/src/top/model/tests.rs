@@ -22,8 +22,7 @@ impl Scene {
             now: made::now(),
         };
         for (waiters, name) in names.iter().enumerate() {
-            let view = made::held(name, "worker", scene.now.wall, waiters as u64);
-            scene.take(Input::Watched(LockWatchEvent::Lock(view)));
+            scene.shows(made::held(name, "worker", scene.now.wall, waiters as u64));
         }
         scene.take(Input::Watched(LockWatchEvent::Ready));
         scene
@@ -33,6 +32,11 @@ impl Scene {
         let outputs = self.model.update(self.now, input);
         self.model.arrange(self.now);
         outputs
+    }
+
+    /// Has the watch show a lock.
+    fn shows(&mut self, view: LockView) {
+        self.take(Input::Watched(LockWatchEvent::Lock(view)));
     }
 
     fn press(&mut self, key: KeyCode) -> Vec<Output> {
@@ -69,14 +73,12 @@ fn the_chosen_lock_stays_chosen_where_its_row_goes() {
     assert_eq!(scene.rows(), ["c", "b", "a"]);
     scene.press(KeyCode::Down);
     assert_eq!(scene.model.at, 1);
-    let busy = made::held("a", "worker", scene.now.wall, 9);
-    scene.take(Input::Watched(LockWatchEvent::Lock(busy)));
+    scene.shows(made::held("a", "worker", scene.now.wall, 9));
     assert_eq!(scene.rows(), ["a", "c", "b"]);
     assert_eq!(scene.model.at, 2);
     // The first one, whichever it is.
     scene.press(KeyCode::Home);
-    let busy = made::held("b", "worker", scene.now.wall, 99);
-    scene.take(Input::Watched(LockWatchEvent::Lock(busy)));
+    scene.shows(made::held("b", "worker", scene.now.wall, 99));
     assert_eq!((scene.rows()[0], scene.model.at), ("b", 0));
     scene.press(KeyCode::End);
     assert_eq!(scene.model.at, 2);
@@ -88,9 +90,8 @@ fn the_chosen_lock_stays_chosen_where_its_row_goes() {
 fn a_lock_that_goes_leaves_the_choice_in_its_place() {
     let mut scene = Scene::with(&["a", "b", "c"]);
     scene.press(KeyCode::End);
-    scene.take(Input::Watched(LockWatchEvent::Event(made::released(
-        "a", "worker",
-    ))));
+    let released = made::released("a", "worker");
+    scene.take(Input::Watched(LockWatchEvent::Event(released)));
     scene.now.instant += Duration::from_secs(60);
     scene.take(Input::Tick);
     assert_eq!((scene.rows(), scene.model.at), (vec!["c", "b"], 1));
@@ -188,8 +189,7 @@ fn a_gap_is_told_and_a_snapshot_follows() {
     scene.take(Input::Watched(LockWatchEvent::Gap("too slow".into())));
     assert!(!scene.model.ready);
     assert!(scene.model.events[0][4].contains("too slow"));
-    let view = made::held("b", "worker", scene.now.wall, 0);
-    scene.take(Input::Watched(LockWatchEvent::Lock(view)));
+    scene.shows(made::held("b", "worker", scene.now.wall, 0));
     scene.take(Input::Watched(LockWatchEvent::Ready));
     assert_eq!((scene.rows(), scene.model.totals.held), (vec!["b"], 1));
 }

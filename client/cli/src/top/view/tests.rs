@@ -64,19 +64,13 @@ fn the_hottest_locks_are_shown_at_any_size() {
 #[test]
 fn the_first_rows_at_80_by_24() {
     let shown = lines(&picture(&mut model(2), 80, 24, true));
-    assert!(
-        shown[0].starts_with("2 held, 1 waiting, 0.0 grants/s "),
-        "{shown:?}"
-    );
-    let row = shown
-        .iter()
-        .find(|row| row.starts_with("orders/1 "))
-        .unwrap();
+    let totals = "2 held, 1 waiting, 0.0 grants/s ";
+    assert!(shown[0].starts_with(totals), "{shown:?}");
+    let mut rows = shown.iter();
+    let row = rows.find(|row| row.starts_with("orders/1 ")).unwrap();
     let cells: Vec<&str> = row.split_whitespace().collect();
-    assert_eq!(
-        cells,
-        ["orders/1", "exclusive", "worker", "1m", "30s", "1", "0.0"]
-    );
+    let expected = ["orders/1", "exclusive", "worker", "1m", "30s", "1", "0.0"];
+    assert_eq!(cells, expected);
 }
 
 #[test]
@@ -88,17 +82,13 @@ fn the_question_names_the_holder() {
     let view = made::held("orders/0", "cron on host 7", now.wall, 0);
     model.update(now, Input::Looked("orders/0".into(), Ok(view)));
     let shown = lines(&picture(&mut model, 80, 24, true)).join("\n");
-    assert!(
-        shown.contains("Lock orders/0: exclusive, 1 holding"),
-        "{shown}"
-    );
+    let head = "Lock orders/0: exclusive, 1 holding";
+    assert!(shown.contains(head), "{shown}");
     model.update(now, Input::Key(KeyCode::Char('x')));
     for (width, height) in [(80, 24), (40, 20)] {
         let shown = lines(&picture(&mut model, width, height, true)).join("\n");
-        assert!(
-            shown.contains("Take orders/0 from cron on host 7?"),
-            "{shown}"
-        );
+        let question = "Take orders/0 from cron on host 7?";
+        assert!(shown.contains(question), "{shown}");
         assert!(shown.contains("y: yes"), "{shown}");
     }
 }

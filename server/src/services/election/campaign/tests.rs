@@ -38,10 +38,9 @@ fn nothing_comes_before_it_was_taken_in() {
     assert!(say(&mut campaign, UNASKED, heartbeat(1)).is_empty());
     assert_eq!(hear(&mut campaign, proclaim(b"early")), (None, Vec::new()));
     assert_eq!(campaign.answers.len(), 2);
-    assert_eq!(
-        told(&mut campaign, ACQUIRE, granted()),
-        ["campaigning 0", "heartbeat 1", "NOT_LEADER", "elected 5"]
-    );
+    let said = told(&mut campaign, ACQUIRE, granted());
+    let expected = ["campaigning 0", "heartbeat 1", "NOT_LEADER", "elected 5"];
+    assert_eq!(said, expected);
     assert_eq!(campaign.answers.len(), 0);
 }
 
@@ -60,10 +59,8 @@ fn proclaims_are_answered_in_their_order_whatever_the_store_does() {
         ids.push(id);
     }
     // Refused at once, but answered in its turn; heartbeats overtake.
-    assert_eq!(
-        hear(&mut campaign, proclaim(&[0; 4097])),
-        (None, Vec::new())
-    );
+    let heard = hear(&mut campaign, proclaim(&[0; 4097]));
+    assert_eq!(heard, (None, Vec::new()));
     assert_eq!(told(&mut campaign, UNASKED, heartbeat(1)), ["heartbeat 1"]);
     assert!(say(&mut campaign, ids[1], value_set(true)).is_empty());
     assert_eq!(
@@ -115,11 +112,12 @@ fn a_loss_is_the_last_word() {
 
 #[test]
 fn a_candidacy_that_can_not_be_had_ends_with_the_reason() {
-    let refusal = |request_id, reason| SessionResponse {
-        request_id,
-        response: Some(Response::Error(convert::failure(Refusal::new(
-            reason, "no",
-        )))),
+    let refusal = |request_id, reason| {
+        let failure = convert::failure(Refusal::new(reason, "no"));
+        SessionResponse {
+            request_id,
+            response: Some(Response::Error(failure)),
+        }
     };
     let mut refused = campaign();
     refused.on_answer(refusal(ACQUIRE, Reason::StoreUnavailable));
@@ -142,50 +140,37 @@ fn a_candidacy_that_can_not_be_had_ends_with_the_reason() {
 #[tokio::test]
 async fn both_directions_of_a_stream_wake_each_other() {
     let candidacy = Arc::<Candidacy>::default();
-    candidacy
-        .campaign
-        .lock()
-        .begin("leader".to_owned(), b"first".to_vec());
+    let mut campaign = candidacy.campaign.lock();
+    campaign.begin("leader".to_owned(), b"first".to_vec());
+    drop(campaign);
     let (messages, heard) = mpsc::unbounded_channel();
     let (answers, given) = mpsc::unbounded_channel();
     let mut requests = candidacy.requests(UnboundedReceiverStream::new(heard), None);
     let mut responses = Arc::clone(&candidacy).responses(UnboundedReceiverStream::new(given));
     let answer = |request_id, response| {
-        let response = Some(response);
-        answers
-            .send(Ok(SessionResponse {
-                request_id,
-                response,
-            }))
-            .unwrap();
+        let answer = SessionResponse {
+            request_id,
+            response: Some(response),
+        };
+        answers.send(Ok(answer)).unwrap();
     };
     let kind = |request: Option<Result<SessionRequest, Status>>| {
         let request = request.unwrap().unwrap().request.unwrap();
         std::mem::discriminant(&request)
     };
     let acquire = Request::Acquire(SessionAcquire::default());
-    assert_eq!(
-        kind(requests.next().await),
-        std::mem::discriminant(&acquire)
-    );
+    let asked = kind(requests.next().await);
+    assert_eq!(asked, std::mem::discriminant(&acquire));
 
     // Before the session is open: what the translator answers by itself waits for that.
     let early = Ask::Proclaim(CampaignProclaim::default());
-    messages
-        .send(Ok(CampaignRequest {
-            request: Some(early),
-        }))
-        .unwrap();
-    messages
-        .send(Ok(CampaignRequest {
-            request: Some(resign()),
-        }))
-        .unwrap();
+    for message in [early, resign()] {
+        let request = Some(message);
+        messages.send(Ok(CampaignRequest { request })).unwrap();
+    }
     drop(messages);
-    assert!(
-        requests.next().now_or_never().is_none(),
-        "the end is no end"
-    );
+    // The end is no end.
+    assert!(requests.next().now_or_never().is_none());
     assert!(responses.next().now_or_never().is_none());
     answer(UNASKED, Response::Opened(SessionOpened::default()));
     answer(ACQUIRE, queued());
@@ -195,10 +180,8 @@ async fn both_directions_of_a_stream_wake_each_other() {
         requests.next()
     );
     let said = said.into_iter().map(|said| said.unwrap().response.unwrap());
-    assert_eq!(
-        kinds(&said.collect::<Vec<_>>()),
-        ["campaigning 3", "NOT_LEADER"]
-    );
+    let said = kinds(&said.collect::<Vec<_>>());
+    assert_eq!(said, ["campaigning 3", "NOT_LEADER"]);
     assert_eq!(kind(asked), std::mem::discriminant(&cancel));
     answer(ACQUIRE, not_granted());
     let close = Request::Close(SessionClose {});
@@ -220,10 +203,8 @@ fn invalid_messages_are_refused_and_change_nothing() {
     assert!(campaign.hear(CampaignRequest { request: None }).is_none());
     let unknown = super::tests::said(&mut campaign);
     assert_eq!(kinds(&unknown), ["UNKNOWN_REQUEST"]);
-    assert_eq!(
-        kinds(&refuse(&mut campaign, UNASKED, Reason::InvalidField)),
-        ["INVALID_FIELD"]
-    );
+    let refused = refuse(&mut campaign, UNASKED, Reason::InvalidField);
+    assert_eq!(kinds(&refused), ["INVALID_FIELD"]);
     assert!(campaign.next_request.is_none());
     assert!(!campaign.is_ending());
 }

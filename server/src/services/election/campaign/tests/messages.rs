@@ -23,10 +23,8 @@ pub(super) fn campaign() -> Campaign {
 
 pub(super) fn leading() -> Campaign {
     let mut campaign = campaign();
-    assert_eq!(
-        told(&mut campaign, ACQUIRE, granted()),
-        ["campaigning 0", "elected 5"]
-    );
+    let said = told(&mut campaign, ACQUIRE, granted());
+    assert_eq!(said, ["campaigning 0", "elected 5"]);
     campaign
 }
 

@@ -2,6 +2,13 @@
 
 use super::*;
 
+/// Gives a candidacy the last answer of its session, after which it says whether it led, and closes.
+fn resigned(campaign: &mut Campaign, (request_id, answer): (u64, Response), led: bool) {
+    let said = told(campaign, request_id, answer);
+    assert_eq!(said, [format!("resigned {led}")]);
+    assert_closes(campaign);
+}
+
 #[test]
 fn a_leader_that_resigns_is_told_what_the_release_found() {
     for led in [true, false] {
@@ -20,10 +27,8 @@ fn a_leader_that_resigns_is_told_what_the_release_found() {
         assert_eq!(hear(&mut campaign, resign()), (None, Vec::new()));
         assert_eq!(hear(&mut campaign, proclaim(b"none")), (None, Vec::new()));
         assert!(say(&mut campaign, RESIGN, released(led)).is_empty());
-        assert_eq!(
-            told(&mut campaign, proclaimed, value_set(true)),
-            ["proclaimed".to_owned(), format!("resigned {led}")]
-        );
+        let said = told(&mut campaign, proclaimed, value_set(true));
+        assert_eq!(said, ["proclaimed".to_owned(), format!("resigned {led}")]);
         assert_closes(&mut campaign);
     }
 }
@@ -37,11 +42,7 @@ fn a_candidate_that_resigns_while_it_waits_is_cancelled() {
         panic!("{asked:?}");
     };
     assert_eq!(cancel.acquire_request_id, ACQUIRE);
-    assert_eq!(
-        told(&mut campaign, ACQUIRE, not_granted()),
-        ["resigned false"]
-    );
-    assert_closes(&mut campaign);
+    resigned(&mut campaign, (ACQUIRE, not_granted()), false);
 }
 
 #[test]
@@ -52,11 +53,7 @@ fn a_grant_that_crosses_a_resign_is_given_back_and_not_told() {
     assert!(say(&mut campaign, ACQUIRE, granted()).is_empty());
     let release = asked_next(&mut campaign);
     assert!(matches!(release, Some(Request::Release(_))), "{release:?}");
-    assert_eq!(
-        told(&mut campaign, RESIGN, released(true)),
-        ["resigned true"]
-    );
-    assert_closes(&mut campaign);
+    resigned(&mut campaign, (RESIGN, released(true)), true);
 }
 
 #[test]
@@ -68,20 +65,12 @@ fn a_resign_before_the_store_has_answered_waits_for_what_it_is_to_end() {
     assert_eq!(told(&mut waiting, ACQUIRE, queued()), ["campaigning 3"]);
     let cancel = asked_next(&mut waiting);
     assert!(matches!(cancel, Some(Request::Cancel(_))), "{cancel:?}");
-    assert_eq!(
-        told(&mut waiting, ACQUIRE, not_granted()),
-        ["resigned false"]
-    );
-    assert_closes(&mut waiting);
+    resigned(&mut waiting, (ACQUIRE, not_granted()), false);
     // It turns out to lead.
     let mut elected = campaign();
     hear(&mut elected, resign());
     assert_eq!(told(&mut elected, ACQUIRE, granted()), ["campaigning 0"]);
     let release = asked_next(&mut elected);
     assert!(matches!(release, Some(Request::Release(_))), "{release:?}");
-    assert_eq!(
-        told(&mut elected, RESIGN, released(true)),
-        ["resigned true"]
-    );
-    assert_closes(&mut elected);
+    resigned(&mut elected, (RESIGN, released(true)), true);
 }
