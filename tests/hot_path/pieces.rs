@@ -175,7 +175,8 @@ pub(crate) fn wire() -> Cost {
     })
 }
 
-fn batches() -> [Vec<Command>; 2] {
+/// Returns the acquires of a call, and the releases of another.
+pub(crate) fn batches() -> [Vec<Command>; 2] {
     let batch = |operation: fn(u32) -> Op| {
         (0_u32..)
             .take(IN_A_CALL)
@@ -185,6 +186,21 @@ fn batches() -> [Vec<Command>; 2] {
     [batch(acquire), batch(release)]
 }
 
+/// Returns the script call of these commands.
+pub(crate) fn call(
+    commands: &[Command],
+    keys: &Keys,
+    number: u64,
+    script: &LockScript,
+) -> redis::Cmd {
+    let items: Vec<_> = commands
+        .iter()
+        .map(|command| (command, keys.of(&command.name)))
+        .collect();
+    let items = items.iter().map(|(command, keys)| (*command, keys));
+    encode(items, number, None, script)
+}
+
 /// Commands into script calls.
 pub(crate) fn to_redis() -> Cost {
     let keys = Keys::new("lock:");
@@ -192,12 +208,7 @@ pub(crate) fn to_redis() -> Cost {
     let batches = batches();
     let each = cost_of(CYCLES, |number| {
         for batch in &batches {
-            let items: Vec<_> = batch
-                .iter()
-                .map(|command| (command, keys.of(&command.name)))
-                .collect();
-            let items = items.iter().map(|(command, keys)| (*command, keys));
-            let call = encode(items, u64::from(number), None, &script);
+            let call = call(batch, &keys, u64::from(number), &script);
             assert!(call.args_iter().len() > IN_A_CALL);
         }
     });
@@ -216,14 +227,8 @@ pub(crate) fn from_redis() -> Cost {
         .unwrap();
     let keys = Keys::new("lock:");
     let replies = batches().map(|batch| {
-        let items: Vec<_> = batch
-            .iter()
-            .map(|command| (command, keys.of(&command.name)))
-            .collect();
-        let items = items.iter().map(|(command, keys)| (*command, keys));
-        let reply: redis::Value = encode(items, 1, None, &script)
-            .query(&mut connection)
-            .unwrap();
+        let call = call(&batch, &keys, 1, &script);
+        let reply: redis::Value = call.query(&mut connection).unwrap();
         vec![reply; CYCLES as usize + 1]
     });
     let mut replies = replies.map(Vec::into_iter);

@@ -6,15 +6,12 @@
 use std::time::Duration;
 
 use leasehold_core::command::{Command, Op};
-use leasehold_store::redis::{
-    encode::{LockScript, encode},
-    keys::Keys,
-};
+use leasehold_store::redis::{encode::LockScript, keys::Keys};
 use leasehold_tests::RedisServer;
 
 use crate::{
     baseline::Cost,
-    pieces::{CYCLES, IN_A_CALL, TTL, acquire, command, name, release},
+    pieces::{self, CYCLES, IN_A_CALL, TTL, acquire, command, name, release},
 };
 
 /// The command that counts, and its name in Redis's counts.
@@ -47,12 +44,7 @@ impl Counting {
 
     /// Executes commands in one call.
     fn call(&mut self, commands: &[Command]) {
-        let items: Vec<_> = commands
-            .iter()
-            .map(|command| (command, self.keys.of(&command.name)))
-            .collect();
-        let items = items.iter().map(|(command, keys)| (*command, keys));
-        let call = encode(items, 1, None, &self.script);
+        let call = pieces::call(commands, &self.keys, 1, &self.script);
         let mut eval = redis::cmd("EVAL");
         eval.arg(&self.counted);
         // The hash is that of the script as it is.
@@ -122,16 +114,8 @@ pub(crate) fn uncontended() -> Cost {
 
 /// Measures acquires and releases of many names in a call.
 pub(crate) fn together() -> Cost {
-    let batch = |operation: &dyn Fn(u32) -> Op| -> Vec<_> {
-        (0_u32..)
-            .take(IN_A_CALL)
-            .map(|number| command(name(number as usize), operation(number)))
-            .collect()
-    };
-    let each = cost_of(|counting, _| {
-        counting.call(&batch(&acquire));
-        counting.call(&batch(&release));
-    });
+    let batches = pieces::batches();
+    let each = cost_of(|counting, _| batches.iter().for_each(|batch| counting.call(batch)));
     each.each_of(IN_A_CALL as f64)
 }
 
@@ -143,7 +127,7 @@ pub(crate) fn renewal() -> Cost {
     for _ in 0..CYCLES {
         counting.call_one(Op::Renew {
             token: None,
-            owner: crate::pieces::owner(0),
+            owner: pieces::owner(0),
             ttl: TTL + Duration::from_secs(1),
         });
     }
