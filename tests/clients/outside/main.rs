@@ -12,6 +12,7 @@ mod calls;
 mod connect_clients;
 mod connect_conformance;
 mod curl;
+mod leader;
 mod lock_script;
 mod openapi;
 mod page;

@@ -3,11 +3,7 @@
 use std::{collections::HashSet, time::Duration};
 
 use leasehold_proto::v1::{ListLocksRequest, admin_service_client::AdminServiceClient};
-use leasehold_tests::{
-    Coordinator, RawSession, RedisServer,
-    raw::{PROMPT, connect},
-    report,
-};
+use leasehold_tests::{RawSession, Site, raw::PROMPT, report};
 use tokio::task::JoinSet;
 use tonic::transport::Channel;
 
@@ -38,9 +34,9 @@ async fn list(mut admin: AdminServiceClient<Channel>) -> usize {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_listings_have_few_commands_on_their_way() {
-    let redis = RedisServer::start();
-    let coordinator = Coordinator::process().store(redis.url()).start();
-    let mut session = RawSession::open(&coordinator.endpoint(), TTL).await;
+    let site = Site::redis(1).await;
+    // None of them has to be renewed meanwhile.
+    let mut session = RawSession::open(&site.endpoint(0), TTL).await;
     let mut asked = Vec::new();
     for number in 0..LOCKS {
         asked.push(session.ask(&format!("listed/{number}"), None).await);
@@ -49,12 +45,12 @@ async fn many_listings_have_few_commands_on_their_way() {
         session.granted(request_id, PROMPT).await;
     }
 
-    let admin = AdminServiceClient::new(connect(&coordinator.endpoint()).await);
+    let admin = site.admin(0);
     let mut listings: JoinSet<usize> = (0..LISTINGS).map(|_| list(admin.clone())).collect();
     let mut given_up: JoinSet<usize> = (0..LISTINGS).map(|_| list(admin.clone())).collect();
     let (mut samples, mut most) = (0, 0.0_f64);
     while !listings.is_empty() {
-        let metrics = coordinator.metrics().await;
+        let metrics = site.at(0).metrics().await;
         let on_their_way =
             metrics.sum("leasehold_store_queue") + metrics.sum("leasehold_store_in_flight");
         most = most.max(on_their_way);

@@ -8,17 +8,13 @@
 
 mod cleanup;
 mod contended;
-mod flood;
-mod last_words;
 mod late_replies;
 mod line;
 mod listings;
-mod moved;
 mod pauses;
 mod renewals;
 mod shutdown;
 mod soak;
 mod stepped_clock;
-mod stop;
 mod transport;
 mod waiters;

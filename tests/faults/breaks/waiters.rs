@@ -91,11 +91,11 @@ async fn waiters_are_served_in_order_after_redis_was_killed_and_came_back_empty(
 
 #[tokio::test]
 async fn waiters_are_served_in_order_after_redis_was_killed_and_came_back_with_its_data() {
-    let mut redis = RedisServer::options().append_only().start();
+    // Every write is on disk when it is answered.
+    let options = RedisServer::options().append_only();
+    let mut redis = options.arguments(["--appendfsync", "always"]).start();
     let coordinator = Coordinator::process().store(redis.url()).start();
     let mut line = Line::form(&coordinator).await;
-    // Every write is on disk a second later.
-    tokio::time::sleep(Duration::from_secs(2)).await;
     redis.kill();
     redis.restart();
     // Released as soon as that is possible; a reply that is lost is asked for again.

@@ -1,8 +1,8 @@
-//! A gRPC server on the listener, whose session handler reports how its stream ended, and a proxy to hurt it with.
+//! A gRPC server on the listener, whose session handler reports how its stream ended.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use std::{net::SocketAddr, pin::Pin, time::Duration};
+use std::{net::SocketAddr, time::Duration};
 
 use leasehold_proto::v1::{
     AcquireRequest, AcquireResponse, ReleaseRequest, ReleaseResponse, RenewRequest, RenewResponse,
@@ -15,13 +15,7 @@ use leasehold_server::{
     config::Config,
     listener::{ConnectionHandle, Connections, Ending, ListenerOptions, accept, http2_server},
 };
-use tokio::{
-    io::{AsyncRead, AsyncWrite, AsyncWriteExt, copy},
-    net::{TcpListener, TcpStream},
-    sync::mpsc,
-    task::JoinHandle,
-    time::timeout,
-};
+use tokio::{net::TcpListener, sync::mpsc, task::JoinHandle, time::timeout};
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status, Streaming, transport::Channel};
@@ -200,92 +194,4 @@ pub(crate) fn heartbeat() -> SessionRequest {
         )),
         ..SessionRequest::default()
     }
-}
-
-/// Fault that the proxy inflicts on the one connection that it forwards.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
-    /// Closes towards the server, as a process that exits.
-    Close,
-    /// Resets, as a process that is killed with something unread.
-    Reset,
-    /// Forwards nothing any more, in either direction.
-    BlackHole,
-    /// Forwards nothing from the server any more; what the client sends still arrives.
-    StopReading,
-}
-
-/// Forwards one connection until told otherwise.
-pub(crate) struct Proxy {
-    pub(crate) address: SocketAddr,
-    faults: mpsc::Sender<Fault>,
-    _forwarding: AbortOnDrop,
-}
-
-struct AbortOnDrop(JoinHandle<()>);
-
-impl Drop for AbortOnDrop {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
-impl Proxy {
-    pub(crate) async fn start(server: SocketAddr) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let (faults, told) = mpsc::channel(1);
-        let forwarding = tokio::spawn(forward(listener, server, told));
-        Self {
-            address,
-            faults,
-            _forwarding: AbortOnDrop(forwarding),
-        }
-    }
-
-    pub(crate) async fn inject(&self, fault: Fault) {
-        self.faults.send(fault).await.unwrap();
-    }
-}
-
-async fn forward(listener: TcpListener, server: SocketAddr, mut told: mpsc::Receiver<Fault>) {
-    let (client, _) = listener.accept().await.unwrap();
-    let server = TcpStream::connect(server).await.unwrap();
-    let (mut from_client, mut to_client) = client.into_split();
-    let (mut from_server, mut to_server) = server.into_split();
-    let mut up = pump(&mut from_client, &mut to_server);
-    let mut down = pump(&mut from_server, &mut to_client);
-    let fault = tokio::select! {
-        fault = told.recv() => fault,
-        () = async { tokio::join!(&mut up, &mut down); } => return,
-    };
-    match fault {
-        // Its test is over.
-        None => {}
-        Some(Fault::StopReading) => up.await,
-        Some(Fault::BlackHole) => std::future::pending().await,
-        Some(Fault::Close) => {
-            drop((up, down));
-            to_server.shutdown().await.unwrap();
-            std::future::pending().await
-        }
-        Some(Fault::Reset) => {
-            drop((up, down));
-            let socket = from_server.reunite(to_server).unwrap();
-            socket.set_zero_linger().unwrap();
-            drop(socket);
-            std::future::pending().await
-        }
-    }
-}
-
-fn pump<'a>(
-    from: &'a mut (impl AsyncRead + Unpin + Send),
-    to: &'a mut (impl AsyncWrite + Unpin + Send),
-) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {
-    Box::pin(async move {
-        // An end of either side is what the tests are about.
-        let _ = copy(from, to).await;
-        let _ = to.shutdown().await;
-    })
 }

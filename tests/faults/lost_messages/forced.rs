@@ -1,14 +1,14 @@
 //! Lost wake-ups of forced releases.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use leasehold_proto::v1::{
     ForceReleaseRequest, GetLockRequest, LostReason, admin_service_client::AdminServiceClient,
     force_release_request::Only, session_response::Response,
 };
-use leasehold_tests::{RawSession, redis_proxy::WakeUps, report};
+use leasehold_tests::{RawSession, redis_proxy::WakeUps};
 
-use crate::lost_messages::{PROMPT, SLACK, site::Site};
+use crate::lost_messages::{PROMPT, site::Site};
 
 /// Renewed at every heartbeat, which come three times in it.
 const SHORT: Duration = Duration::from_secs(3);
@@ -29,7 +29,6 @@ async fn a_forced_release_whose_message_is_dropped_is_found_by_the_next_renewal(
     holder.keep_alive(SHORT / 3);
 
     holding.proxy.set_wake_ups(WakeUps::Drop);
-    let forced = Instant::now();
     let mut admin = AdminServiceClient::new(forcing.channel.clone());
     let request = ForceReleaseRequest {
         name: NAME.to_owned(),
@@ -48,11 +47,6 @@ async fn a_forced_release_whose_message_is_dropped_is_found_by_the_next_renewal(
     let Response::Lost(lost) = holder.unasked(PROMPT).await else {
         panic!("the holder was told something else");
     };
-    let told = forced.elapsed();
-    report(format!(
-        "a holder whose message was dropped heard of a forced release after {told:?}"
-    ));
-    assert!(told <= SHORT / 3 + SLACK, "{told:?}");
     assert_eq!(holding.proxy.counts().not_woken, 1);
     let [lock] = &lost.locks[..] else {
         panic!("{lost:?}")
@@ -95,17 +89,12 @@ async fn the_end_of_a_wait_whose_message_is_dropped_is_found_by_the_next_refresh
         name: NAME.to_owned(),
         only: Some(Only::WaiterNumber(waiters[1].number)),
     };
-    let forced = Instant::now();
     let answer = admin.force_release(request).await.unwrap();
     assert!(answer.into_inner().released);
-    match waiter.outcome(second, PROMPT + SLACK).await {
+    match waiter.outcome(second, PROMPT).await {
         Response::Error(failure) => assert_eq!(failure.reason, "FORCE_RELEASED"),
         other => panic!("the wait ended with {other:?}"),
     }
-    let told = forced.elapsed();
-    report(format!(
-        "a waiter whose message was dropped heard of its end after {told:?}"
-    ));
     assert_eq!(waiting.proxy.counts().not_woken, 1);
 
     waiting.proxy.set_wake_ups(WakeUps::Pass);

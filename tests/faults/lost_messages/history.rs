@@ -20,9 +20,6 @@ pub(crate) struct Role {
     pub(crate) kind: Kind,
 }
 
-/// The clients of a history, in the order in which they ask.
-pub(crate) type Cast = &'static [Role];
-
 const fn session(place: usize) -> Role {
     let kind = Kind::Session;
     Role { place, kind }
@@ -38,10 +35,8 @@ const fn dying(place: usize) -> Role {
     Role { place, kind }
 }
 
-/// Hand-offs within one coordinator, from and to each kind of client.
-pub(crate) const ONE: Cast = &[session(0), session(0), unary(0), dying(0), session(0)];
-/// Hand-offs within and across, the latter from clients that die.
-pub(crate) const TWO: Cast = &[
+/// The clients of a history, in the order in which they ask: hand-offs within and across coordinators, the latter from clients that die.
+pub(crate) const CAST: &[Role] = &[
     session(0),
     dying(0),
     session(1),
@@ -49,35 +44,16 @@ pub(crate) const TWO: Cast = &[
     dying(1),
     session(0),
 ];
-/// Hand-offs all around, from and to each kind of client.
-pub(crate) const THREE: Cast = &[
-    session(0),
-    session(1),
-    dying(1),
-    unary(2),
-    session(0),
-    session(2),
-];
-
-/// Returns the number of coordinators that a history needs.
-pub(crate) fn places(cast: Cast) -> usize {
-    cast.iter().map(|role| role.place + 1).max().unwrap()
-}
-
 /// Returns the clients to whom the lock is handed by another coordinator than theirs.
-pub(crate) fn crossings(cast: Cast) -> Vec<usize> {
-    (1..cast.len())
-        .filter(|client| cast[*client].place != cast[client - 1].place)
+pub(crate) fn crossings() -> Vec<usize> {
+    (1..CAST.len())
+        .filter(|client| CAST[*client].place != CAST[client - 1].place)
         .collect()
 }
 
 /// Result of a history.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Played {
-    /// The longest time from a release to the next grant; or to a first grant, from its acquire.
-    pub(crate) worst: Duration,
-    /// The number of times that a client was passed over because its coordinator had been silent.
-    pub(crate) passed_over: usize,
     /// Script calls.
     pub(crate) calls: u64,
     /// From the first acquire to the last release.
@@ -86,26 +62,22 @@ pub(crate) struct Played {
 
 struct History<'a> {
     site: &'a Site,
-    cast: Cast,
     trouble: Trouble,
     before: Counts,
     lock: String,
     clients: Vec<Client>,
     referee: Referee,
-    /// The time at which each client asked.
-    asked: Vec<Instant>,
     granted: Vec<String>,
-    worst: Duration,
 }
 
 /// Plays a history on a site, under a name of its own, and asserts all that must hold.
-pub(crate) async fn play(site: &Site, cast: Cast, trouble: Trouble, number: usize) -> Played {
+pub(crate) async fn play(site: &Site, trouble: Trouble, number: usize) -> Played {
     let lock = format!("lost/{number}");
     site.listening().await;
     let idle = site.idle_keys(&lock).await;
     let (events, heard) = mpsc::unbounded_channel();
     let mut clients = Vec::new();
-    for (client, role) in cast.iter().enumerate() {
+    for (client, role) in CAST.iter().enumerate() {
         // Unlike any other's, and no part of any other's.
         let name = format!("<{lock}/{client}>");
         let channel = site.places[role.place].channel.clone();
@@ -116,27 +88,22 @@ pub(crate) async fn play(site: &Site, cast: Cast, trouble: Trouble, number: usiz
     trouble.begin(site).await;
     let mut history = History {
         site,
-        cast,
         trouble,
         before,
         lock,
         clients,
-        referee: Referee::new(heard, trouble.silences(cast)),
-        asked: Vec::new(),
+        referee: Referee::new(heard, trouble.silences()),
         granted: Vec::new(),
-        worst: Duration::ZERO,
     };
     let began = Instant::now();
     history.all_ask().await;
     history.all_take_turns().await;
     let played = Played {
-        worst: history.worst,
-        passed_over: history.referee.passed_over(),
         calls: site.counts().calls - before.calls,
         took: began.elapsed(),
     };
     history.settle().await;
-    trouble.end(site, before, cast).await;
+    trouble.end(site, before).await;
     let last = history.referee.last_token();
     let last = site.nothing_is_left(&history.lock, &idle, last).await;
     if trouble.keeps() {
@@ -155,15 +122,13 @@ pub(crate) async fn play(site: &Site, cast: Cast, trouble: Trouble, number: usiz
 impl History<'_> {
     /// Makes every client ask for the lock, one after the other.
     async fn all_ask(&mut self) {
-        for client in 0..self.cast.len() {
+        for client in 0..CAST.len() {
             self.settle().await;
             let name = &self.clients[client].name;
-            self.trouble
-                .before_acquire(self.site, self.cast, client, name);
+            self.trouble.before_acquire(self.site, client, name);
             self.referee.asks(client);
-            self.asked.push(Instant::now());
             self.clients[client].acquire();
-            let first = if self.cast[client].kind == Kind::Unary {
+            let first = if CAST[client].kind == Kind::Unary {
                 self.first_of_call(client).await
             } else {
                 let first = self.referee.first(client, PROMPT).await;
@@ -188,7 +153,7 @@ impl History<'_> {
     /// Waits until what is lost has been, and the connections that broke with it have been replaced.
     async fn settle(&self) {
         let begun = self.site.counts().lost > self.before.lost;
-        if begun && !self.trouble.goes_on_with_client(self.cast) {
+        if begun && !self.trouble.goes_on_with_client() {
             let losses = self.before.lost + self.trouble.losses();
             wait::until("the losses", PROMPT, || async {
                 let lost = self.site.counts().lost;
@@ -196,7 +161,7 @@ impl History<'_> {
             })
             .await;
         }
-        let places = |client: usize| self.cast[client].place;
+        let places = |client: usize| CAST[client].place;
         self.site
             .settle(&self.referee.queued().map(places).collect())
             .await;
@@ -221,14 +186,8 @@ impl History<'_> {
 
     /// Lets every client be granted the lock and give it back.
     async fn all_take_turns(&mut self) {
-        let mut released = None;
         while let Some(client) = self.referee.next() {
-            let limit = self.trouble.limit();
-            let (at, lock) = self.referee.granted(client, limit).await;
-            let since = released.max(Some(self.asked[client])).unwrap();
-            let took = at.saturating_duration_since(since);
-            assert!(took <= limit, "granted to client {client} after {took:?}");
-            self.worst = self.worst.max(took);
+            let lock = self.referee.granted(client, PROMPT).await;
             let owner = self.site.owner(&self.lock).await;
             // Owner ids are secret: not shown.
             let owns = owner.as_ref() == Some(&lock.owner_id);
@@ -241,13 +200,12 @@ impl History<'_> {
             self.settle().await;
             let next = self.referee.waiting().next();
             self.trouble
-                .before_release(self.site, self.cast, (client, &lock), next);
-            released = Some(Instant::now());
+                .before_release(self.site, (client, &lock), next);
             self.referee.gives_back(client);
             self.clients[client].release(lock.clone());
             let mut failed = false;
             loop {
-                match self.referee.released(client, limit).await {
+                match self.referee.released(client, PROMPT).await {
                     Ok(released) => {
                         assert!(released || failed, "client {client} had not held it");
                         break;
@@ -257,7 +215,7 @@ impl History<'_> {
                         let again = failed && reason == "STORE_UNAVAILABLE";
                         assert!(again || reason == "STORE_INDETERMINATE", "{reason}");
                         failed = true;
-                        if self.cast[client].kind != Kind::Unary {
+                        if CAST[client].kind != Kind::Unary {
                             // The coordinator goes on.
                             break;
                         }
@@ -266,7 +224,7 @@ impl History<'_> {
                     }
                 }
             }
-            let fails = self.trouble.fails_release(self.cast, client);
+            let fails = self.trouble.fails_release(client);
             assert_eq!(failed, fails, "whether client {client}'s release failed");
         }
         wait::until("the last release", PROMPT, || async {

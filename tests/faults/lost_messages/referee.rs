@@ -31,10 +31,9 @@ pub(crate) struct Referee {
     waiting: VecDeque<(usize, Instant)>,
     /// The holder of the lock: from the grant until its release is sent.
     holder: Option<usize>,
-    passed_over: usize,
     last_token: i64,
     queued: Vec<usize>,
-    grants: HashMap<usize, (Instant, GrantedLock)>,
+    grants: HashMap<usize, GrantedLock>,
     failed: Vec<(usize, String)>,
     released: Vec<(usize, bool)>,
 }
@@ -48,7 +47,6 @@ impl Referee {
             silenced,
             waiting: VecDeque::new(),
             holder: None,
-            passed_over: 0,
             last_token: 0,
             queued: Vec::new(),
             grants: HashMap::new(),
@@ -63,11 +61,6 @@ impl Referee {
 
     pub(crate) fn waiting(&self) -> impl Iterator<Item = usize> + '_ {
         self.waiting.iter().map(|(client, _)| *client)
-    }
-
-    /// Returns the number of times that a client was passed over.
-    pub(crate) fn passed_over(&self) -> usize {
-        self.passed_over
     }
 
     /// Returns the waiters that know that they wait.
@@ -109,11 +102,7 @@ impl Referee {
     /// # Panics
     ///
     /// If it has not come after `limit`.
-    pub(crate) async fn granted(
-        &mut self,
-        client: usize,
-        limit: Duration,
-    ) -> (Instant, GrantedLock) {
+    pub(crate) async fn granted(&mut self, client: usize, limit: Duration) -> GrantedLock {
         let granted = |referee: &Self| referee.grants.get(&client).cloned();
         let grant = self.until(limit, granted).await;
         grant.unwrap_or_else(|| panic!("no grant for client {client} within {limit:?}"))
@@ -178,7 +167,6 @@ impl Referee {
                     assert!(dead, "client {client} was granted before {passed_over}");
                 }
                 self.waiting.remove(turn);
-                self.passed_over += turn;
                 assert!(
                     lock.fencing_token > self.last_token,
                     "token {} after {}",
@@ -187,7 +175,7 @@ impl Referee {
                 );
                 self.last_token = lock.fencing_token;
                 self.holder = Some(client);
-                self.grants.insert(client, (at, lock));
+                self.grants.insert(client, lock);
             }
             News::Released(released) => self.released.push((client, released)),
             News::Failed(reason) => {

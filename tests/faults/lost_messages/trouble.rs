@@ -1,7 +1,5 @@
 //! Faults of a history, and the points at which they strike.
 
-use std::time::Duration;
-
 use leasehold_proto::v1::GrantedLock;
 use leasehold_tests::{
     redis_proxy::{Call, Counts, Listening, Loss, WakeUps},
@@ -9,9 +7,9 @@ use leasehold_tests::{
 };
 
 use crate::lost_messages::{
-    PROMPT, REFRESH, SILENCE, SLACK,
+    PROMPT,
     clients::Kind,
-    history::{Cast, crossings},
+    history::{CAST, crossings},
     site::Site,
 };
 
@@ -27,11 +25,11 @@ pub(crate) enum Point {
 }
 
 /// Returns all script calls of a history, if nothing goes wrong.
-pub(crate) fn points(cast: Cast) -> Vec<Point> {
-    let clients = 0..cast.len();
+pub(crate) fn points() -> Vec<Point> {
+    let clients = 0..CAST.len();
     let acquires = clients.clone().map(Point::Acquire);
     let releases = clients.map(Point::Release);
-    let confirmations = crossings(cast).into_iter().map(Point::Confirm);
+    let confirmations = crossings().into_iter().map(Point::Confirm);
     acquires.chain(releases).chain(confirmations).collect()
 }
 
@@ -61,35 +59,6 @@ pub(crate) enum Trouble {
 }
 
 impl Trouble {
-    /// Returns the kind of the fault, wherever it happens.
-    pub(crate) fn kind(self) -> String {
-        match self {
-            Self::None => "nothing wrong".to_owned(),
-            Self::Lose(_, loss) => format!("a call lost ({loss:?})"),
-            Self::LoseTwo(_, loss) => format!("two calls lost ({loss:?})"),
-            Self::DropWakeUp(_) => "a wake-up dropped".to_owned(),
-            Self::DropWakeUpAndLose(_, loss) => {
-                format!("a wake-up and the next call lost ({loss:?})")
-            }
-            Self::DropWakeUps => "all wake-ups dropped".to_owned(),
-            Self::CutBefore(_) => "the subscription cut before a hand-off".to_owned(),
-            Self::SilenceBefore(_) => "the subscription silent before a hand-off".to_owned(),
-            Self::CutAlways => "every subscription cut".to_owned(),
-            Self::SilentAlways => "every subscription silent".to_owned(),
-        }
-    }
-
-    /// Returns the longest time from a release to the next grant, and from a release to its answer.
-    pub(crate) fn limit(self) -> Duration {
-        let silence = match self {
-            Self::Lose(_, loss) | Self::LoseTwo(_, loss) | Self::DropWakeUpAndLose(_, loss) => {
-                silence(loss)
-            }
-            _ => Duration::ZERO,
-        };
-        REFRESH + silence + SLACK
-    }
-
     /// Returns the point at which calls are lost, and the way.
     fn loses(self) -> Option<(Point, Loss)> {
         match self {
@@ -113,13 +82,13 @@ impl Trouble {
     }
 
     /// Returns the clients whose coordinator can't reach Redis for a while.
-    pub(crate) fn silences(self, cast: Cast) -> Vec<usize> {
+    pub(crate) fn silences(self) -> Vec<usize> {
         let Some((point, Loss::RequestLate)) = self.loses() else {
             return Vec::new();
         };
         let (Point::Acquire(of) | Point::Release(of) | Point::Confirm(of)) = point;
-        (0..cast.len())
-            .filter(|client| cast[*client].place == cast[of].place)
+        (0..CAST.len())
+            .filter(|client| CAST[*client].place == CAST[of].place)
             .collect()
     }
 
@@ -129,14 +98,14 @@ impl Trouble {
     }
 
     /// Returns whether this client's release fails at first. One that has died does not hear of it.
-    pub(crate) fn fails_release(self, cast: Cast, client: usize) -> bool {
+    pub(crate) fn fails_release(self, client: usize) -> bool {
         matches!(self.loses(), Some((Point::Release(of), _)) if of == client)
-            && cast[client].kind != Kind::Dying
+            && CAST[client].kind != Kind::Dying
     }
 
     /// Returns whether the call after the first that is lost is the client's own second try, rather than its coordinator's.
-    pub(crate) fn goes_on_with_client(self, cast: Cast) -> bool {
-        matches!(self, Self::LoseTwo(Point::Release(of), _) if cast[of].kind == Kind::Unary)
+    pub(crate) fn goes_on_with_client(self) -> bool {
+        matches!(self, Self::LoseTwo(Point::Release(of), _) if CAST[of].kind == Kind::Unary)
     }
 
     /// Begins the trouble before anything else.
@@ -163,8 +132,8 @@ impl Trouble {
     }
 
     /// Arms the loss of a call of this client's coordinator, and of the next where that is lost as well.
-    fn lose(self, site: &Site, cast: Cast, client: usize, call: Call) {
-        let proxy = &site.places[cast[client].place].proxy;
+    fn lose(self, site: &Site, client: usize, call: Call) {
+        let proxy = &site.places[CAST[client].place].proxy;
         if let Some((_, loss)) = self.loses() {
             proxy.lose(call, loss);
             if self.losses() == 2 {
@@ -174,10 +143,10 @@ impl Trouble {
     }
 
     /// Makes the trouble before a client asks for the lock.
-    pub(crate) fn before_acquire(self, site: &Site, cast: Cast, client: usize, name: &str) {
+    pub(crate) fn before_acquire(self, site: &Site, client: usize, name: &str) {
         if self.fails_acquire(client) {
             let call = Call::With(name.as_bytes().to_vec());
-            self.lose(site, cast, client, call);
+            self.lose(site, client, call);
         }
     }
 
@@ -185,17 +154,16 @@ impl Trouble {
     pub(crate) fn before_release(
         self,
         site: &Site,
-        cast: Cast,
         (client, lock): (usize, &GrantedLock),
         next: Option<usize>,
     ) {
-        let proxy = |client: usize| &site.places[cast[client].place].proxy;
+        let proxy = |client: usize| &site.places[CAST[client].place].proxy;
         match self.loses() {
             Some((Point::Release(of), _)) if of == client => {
-                self.lose(site, cast, client, Call::With(lock.owner_id.clone()));
+                self.lose(site, client, Call::With(lock.owner_id.clone()));
             }
             Some((Point::Confirm(of), _)) if Some(of) == next => {
-                self.lose(site, cast, of, Call::AfterWakeUp);
+                self.lose(site, of, Call::AfterWakeUp);
             }
             _ => {}
         }
@@ -214,13 +182,13 @@ impl Trouble {
     }
 
     /// Lets everything pass again, and asserts that what was meant to go wrong did, by what has happened since `begin`.
-    pub(crate) async fn end(self, site: &Site, before: Counts, cast: Cast) {
+    pub(crate) async fn end(self, site: &Site, before: Counts) {
         let now = site.counts();
         let lost = now.lost - before.lost;
         let (cut, silenced) = (now.cut - before.cut, now.silenced - before.silenced);
         let not_woken = now.not_woken - before.not_woken;
         let woken = now.woken - before.woken;
-        let (places, crossings) = (site.places.len() as u64, crossings(cast).len() as u64);
+        let (places, crossings) = (site.places.len() as u64, crossings().len() as u64);
         match self {
             Self::None => assert_eq!((lost, not_woken, woken), (0, 0, crossings)),
             Self::Lose(..) | Self::LoseTwo(..) => {
@@ -243,14 +211,5 @@ impl Trouble {
                 place.proxy.cut_subscription();
             }
         }
-    }
-}
-
-/// Returns the time until a loss is known.
-fn silence(loss: Loss) -> Duration {
-    match loss {
-        Loss::ReplyCut | Loss::RequestCut => Duration::ZERO,
-        Loss::ReplyAfter(time) => time,
-        Loss::ReplyHeld | Loss::RequestLate => SILENCE,
     }
 }

@@ -1,6 +1,5 @@
-//! Soak tests, which `make test` leaves to `make soak`: abuse beside a hundred clients that behave, and beside a session on the same connection.
+//! Soak tests, which `make test` leaves to `make soak`: abuse beside a hundred clients that behave.
 
-mod cancelled_calls;
 mod deadlocked;
 mod neighbours;
 mod together;

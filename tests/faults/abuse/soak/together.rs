@@ -4,8 +4,7 @@
 use std::time::Duration;
 
 use leasehold_tests::{
-    Abuser, Coordinator, Latencies, RedisServer, alone::alone, raw::speaks_json, report, soak,
-    usage::resident,
+    Abuser, Coordinator, Latencies, RedisServer, raw::speaks_json, report, soak, usage::resident,
 };
 
 use super::{
@@ -112,7 +111,6 @@ fn median(parts: &[Measured], of: Of, quantile: f64) -> Duration {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clients_that_behave_are_not_disturbed() {
-    let _alone = alone().await;
     let shorter = soak::either(1, SHORTER);
     let redis = RedisServer::start();
     let mut coordinator = Coordinator::process().store(redis.url()).start();

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use leasehold_tests::{Coordinator, Latencies, RawSession, RedisServer, Worker, alone::alone};
+use leasehold_tests::{Coordinator, Latencies, RawSession, RedisServer, Worker};
 
 const TTL: Duration = Duration::from_secs(30);
 /// Within what nine of ten are granted on a machine that is fast enough.
@@ -13,7 +13,6 @@ const BATCH: usize = 30;
 
 #[tokio::test]
 async fn after_sigkill_of_the_holder_the_next_is_granted_at_once() {
-    let _alone = alone().await;
     let redis = RedisServer::start();
     let coordinator = Coordinator::process().store(redis.url()).start();
     let mut waiter = RawSession::open(&coordinator.endpoint(), TTL).await;

@@ -60,15 +60,6 @@ impl Scene {
         left.unwrap()
     }
 
-    /// Returns how long the record of a name's newest token has left (ms).
-    pub(super) async fn record_left(&self, name: &str) -> i64 {
-        let pattern = format!("lh:*:token:*{name}");
-        let mut connection = self.connection.clone();
-        let keys = audit::keys(&mut connection, &pattern).await.unwrap();
-        assert_eq!(keys.len(), 1, "{keys:?}");
-        *keys.values().next().unwrap()
-    }
-
     /// Returns the server's clock (µs).
     pub(super) async fn time(&self) -> i64 {
         let mut connection = self.connection.clone();

@@ -1,8 +1,7 @@
 //! Coordinators on one Redis server, each of which comes back where it was.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use leasehold_client::{Client, ClientBuilder};
 use leasehold_tests::{
     Coordinator, CoordinatorProcess, FaultProxy, RedisServer, queue::queue_order, wait,
 };
@@ -42,42 +41,18 @@ impl Site {
         (tokio::task::block_in_place(start), proxy)
     }
 
-    /// Returns the URLs of all coordinators.
-    pub(crate) fn endpoints(&self) -> String {
-        let endpoints: Vec<_> = self
-            .coordinators
-            .iter()
-            .map(CoordinatorProcess::endpoint)
-            .collect();
-        endpoints.join(",")
-    }
-
     /// Returns the URL of one coordinator.
     pub(crate) fn endpoint(&self, at: usize) -> String {
         self.coordinators[at].endpoint()
     }
 
     /// Restarts one as an orchestrator does: SIGTERM, and when it has ended another one in its place.
-    pub(crate) async fn restart(&mut self, at: usize) -> Duration {
-        self.restart_after(at, Duration::ZERO).await
-    }
-
-    /// Does the same, but starts the other coordinator this long after the end of the first.
-    pub(crate) async fn restart_after(&mut self, at: usize, pause: Duration) -> Duration {
-        let begun = Instant::now();
-        let drained = self.stop(at).await - begun;
-        tokio::time::sleep(pause).await;
-        self.start_again(at);
-        drained
-    }
-
-    /// Ends one with SIGTERM. Returns when it was gone.
-    pub(crate) async fn stop(&mut self, at: usize) -> Instant {
+    pub(crate) async fn restart(&mut self, at: usize) {
         let old = &mut self.coordinators[at];
         old.terminate();
         let status = old.child().wait(self.drain + DRAIN).await;
         assert!(status.success(), "{status:?}\n{}", old.log());
-        Instant::now()
+        self.start_again(at);
     }
 
     /// Starts one that has ended where it was.
@@ -89,15 +64,11 @@ impl Site {
         self.coordinators[at] = tokio::task::block_in_place(start);
     }
 
-    /// Returns who waits for a name, by their tickets, in the order in which they are served.
-    pub(crate) async fn queue(&self, name: &str) -> Vec<Vec<u8>> {
-        queue_order(&mut self.redis.async_connection().await, name).await
-    }
-
     /// Waits until so many wait for a name.
     pub(crate) async fn until_waiting(&self, name: &str, number: usize) {
         wait::until("waiters to be in the queue", DRAIN, || async {
-            let waiting = self.queue(name).await.len();
+            let mut redis = self.redis.async_connection().await;
+            let waiting = queue_order(&mut redis, name).await.len();
             if waiting == number {
                 Ok(())
             } else {
@@ -119,15 +90,4 @@ fn start(redis: &RedisServer, listen: &str, drain: Duration) -> CoordinatorProce
         .store(redis.url())
         .arguments(["--listen", listen, "--drain-timeout", &drain])
         .start()
-}
-
-/// Clients, each with a session and a connection of its own.
-pub(crate) async fn clients(
-    builder: &ClientBuilder,
-    endpoints: &str,
-    number: usize,
-) -> Vec<Client> {
-    let connecting = (0..number).map(|_| builder.clone().connect(endpoints));
-    let connected = futures_util::future::join_all(connecting).await;
-    connected.into_iter().map(Result::unwrap).collect()
 }

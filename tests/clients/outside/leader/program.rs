@@ -1,4 +1,4 @@
-//! The leader on generated stubs, `tests/clients/python/leader.py`: the messages and the deadlines are all its own.
+//! Process of the leader: the messages and the deadlines are all its own.
 
 use std::{
     process::{ChildStdin, Command, Stdio},
@@ -60,9 +60,11 @@ impl Program {
         self.says("leading").await.parse().unwrap()
     }
 
-    /// Waits until it has moved, and returns the coordinator and what was left of its leadership.
-    pub(crate) async fn moved(&mut self) -> (String, Duration) {
-        parse(&self.says("moved").await)
+    /// Waits until it has moved, and returns what was left of its leadership.
+    pub(crate) async fn moved(&mut self) -> Duration {
+        let moved = self.says("moved").await;
+        let (_, left) = moved.rsplit_once(' ').unwrap();
+        Duration::from_secs_f64(left.parse().unwrap())
     }
 
     /// Has it resign, and waits until it has.
@@ -71,11 +73,4 @@ impl Program {
         self.says("resigned").await;
         assert!(self.process.wait(PATIENCE).await.success());
     }
-}
-
-/// Returns the coordinator and the time in what follows the word `moved`.
-pub(crate) fn parse(moved: &str) -> (String, Duration) {
-    let (coordinator, left) = moved.rsplit_once(' ').unwrap();
-    let left = Duration::from_secs_f64(left.parse().unwrap());
-    (coordinator.to_owned(), left)
 }

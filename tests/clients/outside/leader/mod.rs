@@ -1,20 +1,27 @@
-//! Leader on generated stubs, over a restart of its coordinator and over its death.
+//! Leader on generated stubs, `tests/clients/python/leader.py`, over a restart of its coordinator and over its death.
+
+mod program;
+mod site;
 
 use std::time::{Duration, Instant};
 
 use leasehold_client::Client;
 use leasehold_tests::{FaultProxy, proxy::Cut, wait};
 
-use crate::restarts::{
+use self::{
     program::{PATIENCE, Program},
     site::Site,
 };
+use crate::has;
 
 const TTL: Duration = Duration::from_secs(10);
 const ELECTION: &str = "python/restarts";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn keeps_its_term_and_the_next_candidate_its_place_while_a_lone_coordinator_restarts() {
+    if !has(&["python3"]) {
+        return;
+    }
     let mut site = Site::draining_for(1, Duration::from_millis(500));
     let endpoint = site.endpoint(0);
     let mut leader = Program::start(ELECTION, "first", TTL, &endpoint).await;
@@ -25,7 +32,7 @@ async fn keeps_its_term_and_the_next_candidate_its_place_while_a_lone_coordinato
     assert_eq!(before.0, token);
     // It has nowhere to go: its coordinator ends the stream, and it resumes at the one that comes back.
     site.restart(0).await;
-    let (_, left) = leader.moved().await;
+    let left = leader.moved().await;
     assert!(left > TTL / 2, "{left:?}");
     next.moved().await;
     assert_eq!(shown(&endpoint).await, before, "the term is another");
@@ -37,6 +44,9 @@ async fn keeps_its_term_and_the_next_candidate_its_place_while_a_lone_coordinato
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn says_lost_before_another_leads_when_its_coordinator_is_killed() {
+    if !has(&["python3"]) {
+        return;
+    }
     let mut site = Site::start(2);
     let ttl = Duration::from_secs(3);
     let mut leader = Program::start(ELECTION, "old", ttl, &site.endpoint(0)).await;
@@ -71,6 +81,9 @@ async fn says_lost_before_another_leads_when_its_coordinator_is_killed() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn keeps_its_term_when_a_coordinator_without_its_store_fails_to_resume_it() {
+    if !has(&["python3"]) {
+        return;
+    }
     let mut site = Site::draining_for(1, Duration::from_secs(2));
     let (astray, proxy) = site.behind_a_proxy().await;
     let endpoints = [site.endpoint(0), astray.endpoint()].join(",");
@@ -91,6 +104,9 @@ async fn keeps_its_term_when_a_coordinator_without_its_store_fails_to_resume_it(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn campaigns_again_until_the_store_serves() {
+    if !has(&["python3"]) {
+        return;
+    }
     let site = Site::start(0);
     let (coordinator, proxy) = site.behind_a_proxy().await;
     cut_off(&proxy).await;
