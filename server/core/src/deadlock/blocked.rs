@@ -180,7 +180,7 @@ mod tests {
         }
         let omissions = table.publication(&[]).omissions;
         assert_eq!(omissions.sessions, BTreeSet::new());
-        assert_eq!(omissions.anybody, true);
+        assert!(omissions.anybody);
         let omissions = table.publication(&[(session(7), Actor::new(1))]).omissions;
         assert_eq!((omissions.sessions.len(), omissions.anybody), (1024, false));
     }

@@ -155,7 +155,7 @@ fn a_session_whose_promises_have_passed_is_not_kept() {
     scene.now = scene.now.after(TTL);
     scene.end_stream(StreamEnd::ByPeer);
     assert_eq!(scene.session.phase(), Phase::Ended);
-    assert_eq!(scene.is_detached, false);
+    assert!(!scene.is_detached);
     assert_eq!(scene.cleanups[0].end, End::Unclean);
 }
 

@@ -140,9 +140,8 @@ fn a_candidacy_that_can_not_be_had_ends_with_the_reason() {
 #[tokio::test]
 async fn both_directions_of_a_stream_wake_each_other() {
     let candidacy = Arc::<Candidacy>::default();
-    let mut campaign = candidacy.campaign.lock();
-    campaign.begin("leader".to_owned(), b"first".to_vec());
-    drop(campaign);
+    let (name, value) = ("leader".to_owned(), b"first".to_vec());
+    candidacy.campaign.lock().begin(name, value);
     let (messages, heard) = mpsc::unbounded_channel();
     let (answers, given) = mpsc::unbounded_channel();
     let mut requests = candidacy.requests(UnboundedReceiverStream::new(heard), None);

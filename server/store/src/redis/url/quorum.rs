@@ -69,7 +69,8 @@ mod tests {
         let scheme = |e: &_| matches!(e, E::Scheme { .. });
         let host = |e: &_| matches!(e, E::BadHost { .. });
         let parameter = |e: &_| matches!(e, E::QuorumParameter);
-        let cases: [(String, fn(&StoreUrlError) -> bool); 11] = [
+        type Check = fn(&StoreUrlError) -> bool;
+        let cases: [(String, Check); 11] = [
             ("redis://:hunter2@a,b,c".to_owned(), scheme),
             ("http+quorum://:hunter2@a,b,c".to_owned(), scheme),
             (of("a"), |e| matches!(e, E::NumberOfMasters { number: 1 })),
