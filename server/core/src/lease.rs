@@ -129,15 +129,11 @@ mod tests {
         // Renewed 2 s before the heartbeat was heard: 8 s are left, less 1 % of the TTL and 2 ms.
         let standing = at(0).after(TTL);
         assert!(lease.heartbeat(1, at(2000)));
-        assert_eq!(
-            lease.promise(at(2000), Some(standing)),
-            Some(Duration::from_millis(8000 - 102))
-        );
+        let promised = lease.promise(at(2000), Some(standing));
+        assert_eq!(promised, Some(Duration::from_millis(8000 - 102)));
         // Renewed long after: no more than the TTL counted from the heartbeat.
-        assert_eq!(
-            lease.promise(at(2000), Some(at(9000).after(TTL))),
-            Some(TTL - Duration::from_millis(102))
-        );
+        let promised = lease.promise(at(2000), Some(at(9000).after(TTL)));
+        assert_eq!(promised, Some(TTL - Duration::from_millis(102)));
         assert_eq!(lease.promise(at(9950), Some(standing)), None);
     }
 

@@ -190,10 +190,14 @@ fn a_free_lock_is_granted_and_its_callers_from_then_on() {
     scene.answer();
     let outcome = scene.call.take_outcome().unwrap();
     let sent_at = scene.now;
-    assert!(
-        matches!(outcome, CallOutcome::Granted { owner: of, sent_at: at, .. } if of == owner(1) && at == sent_at),
-        "{outcome:?}"
-    );
+    match outcome {
+        CallOutcome::Granted {
+            owner: of,
+            sent_at: at,
+            ..
+        } => assert_eq!((of, at), (owner(1), sent_at)),
+        other => panic!("{other:?}"),
+    }
     assert_eq!(scene.registered(), [Interest::Waits, Interest::Forgotten]);
     // It is not taken back.
     scene.with(Call::let_go);

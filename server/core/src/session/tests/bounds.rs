@@ -117,8 +117,8 @@ fn a_bound_counts_from_the_hand_off_and_not_from_the_request() {
     let (mut scene, ticket) = Scene::waiting_for("a", bounded("a", true));
     live(&mut scene, LIMIT * 2, 1);
     scene.said();
-    let (token, sent_at) = (FencingToken::new(7), scene.now);
-    scene.event(ticket, granted_then(token, sent_at));
+    let now = scene.now;
+    scene.event(ticket, granted_then(now));
     assert_eq!(ends_in(&mut scene), Some(LIMIT - drift_margin(LIMIT)));
 }
 

@@ -58,8 +58,8 @@ fn a_hold_that_is_found_lost_twice_is_told_once() {
 fn what_happens_to_a_place_that_is_being_left_changes_nothing() {
     let (mut scene, ticket) = Scene::waiting_for("a", acquire("a"));
     scene.ask(3, Request::Cancel(2));
-    let (token, sent_at) = (FencingToken::new(7), scene.now);
-    scene.event(ticket, granted_then(token, sent_at));
+    let now = scene.now;
+    scene.event(ticket, granted_then(now));
     scene.event(ticket, RegistryEvent::Moved);
     scene.event(ticket, RegistryEvent::Lost(Loss::Forced));
     assert!(scene.said().is_empty() && scene.untracked.is_empty());

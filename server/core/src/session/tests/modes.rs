@@ -125,10 +125,8 @@ fn a_permission_is_for_the_mode_of_its_name() {
     scene.revise(|_, mode| mode == Mode::Exclusive);
     scene.answer_all();
     let said = scene.said();
-    assert!(
-        said.contains(&(3, Response::Refused(Refused::PermissionDenied(name("b"))))),
-        "{said:?}"
-    );
+    let denied = Refused::PermissionDenied(name("b"));
+    assert!(said.contains(&(3, Response::Refused(denied))), "{said:?}");
     let lost: Option<Vec<_>> = said.iter().find_map(|(_, response)| match response {
         Response::Lost(locks) => Some(locks.iter().map(|lock| lock.name.clone()).collect()),
         _ => None,

@@ -67,11 +67,11 @@ fn a_resumed_hold_counts_from_when_the_resume_was_sent() {
 #[test]
 fn a_hand_off_counts_from_when_the_command_that_found_it_was_sent() {
     let (mut scene, ticket) = Scene::waiting_for("a", acquire("a"));
-    let (token, sent_at) = (FencingToken::new(7), scene.now);
+    let sent_at = scene.now;
     scene.pass(SECOND);
     scene.ask(3, beat(1));
     assert_eq!(acks(&mut scene), [(3, 1, full())]);
-    scene.event(ticket, granted_then(token, sent_at));
+    scene.event(ticket, granted_then(sent_at));
     assert_eq!(scene.granted_for(2).1, full() - SECOND);
 }
 
@@ -91,7 +91,7 @@ fn what_was_taken_of_several_names_counts_from_when_its_renewal_was_sent() {
     scene.ask(3, beat(1));
     assert_eq!(acks(&mut scene), [(3, 1, full())]);
     scene.reply(id, stamped);
-    let (token, sent_at) = (FencingToken::new(7), scene.now);
-    scene.event(ticket, granted_then(token, sent_at));
+    let now = scene.now;
+    scene.event(ticket, granted_then(now));
     assert_eq!(scene.granted_for(2).1, full() - SECOND);
 }

@@ -232,10 +232,8 @@ fn a_resume_carries_what_its_client_said() {
     else {
         panic!("not a resume");
     };
-    assert_eq!(
-        (&from[..], *next, *count, *ttl),
-        (&[id(7)][..], id(107), 2, TTL)
-    );
+    assert_eq!(from[..], [id(7)]);
+    assert_eq!((*next, *count, *ttl), (id(107), 2, TTL));
 }
 
 #[test]
