@@ -5,4 +5,4 @@ mod conformance;
 mod quorum;
 mod replicas;
 mod sentinel;
-mod topologies;
+mod store;

@@ -1,28 +1,17 @@
 //! First contact with a cluster, and the messages if it fails.
 
-use std::time::Duration;
-
-use leasehold_core::id::CoordinatorId;
-use leasehold_store::{Options, Status};
+use leasehold_store::Status;
 use leasehold_tests::{Cluster, RedisServer, cluster::MASTERS, ports::free_port, wait};
 use tokio::time::timeout;
 
-use crate::cluster::{half_moved::open, site::LIMIT};
+use crate::{
+    cluster::site::LIMIT,
+    store::{options, up},
+};
 
 /// Returns the reason for which the store says that it could not connect.
 async fn complaint(url: String) -> String {
-    let (store, _wake_ups) = leasehold_store::open(Options {
-        url,
-        tls: leasehold_store::TlsFiles::default(),
-        key_prefix: "lock:".into(),
-        timeout: Duration::from_secs(1),
-        connections: 1,
-        acknowledgement: None,
-        max_hold: Duration::from_secs(10),
-        meter: leasehold_store::measure::Meter::default(),
-        coordinator: CoordinatorId::new("here"),
-    })
-    .unwrap();
+    let (store, _wake_ups) = leasehold_store::open(options(url, "here")).unwrap();
     let mut status = store.status();
     let tried = status.wait_for(|status| match status {
         Status::Down { reason, .. } => !reason.contains("still connecting"),
@@ -62,16 +51,18 @@ async fn a_node_that_serves_nothing_and_one_that_is_not_there_are_named() {
 async fn a_replica_leads_to_the_masters_with_the_password_for_all() {
     let cluster = Cluster::options().password("hunter2").start();
     let (gone, replica) = (free_port(), cluster.node(MASTERS).address());
-    let store = open(format!(
-        "redis+cluster://:hunter2@127.0.0.1:{gone},{replica}"
-    ))
-    .await;
+    let url = format!("redis+cluster://:hunter2@127.0.0.1:{gone},{replica}");
+    let (store, _wake_ups) = leasehold_store::open(options(url, "here")).unwrap();
+    up(&store, LIMIT).await;
     // It is up with its first master.
     let page = wait::until("each master to be reached", LIMIT, || async {
         store.list("", "", 10).await
     })
     .await
     .unwrap();
+    assert!(page.names.is_empty());
+    // A page token of a node that is gone leads to the nodes behind it.
+    let page = store.list("", "0.0.0.1:1:7", 10).await.unwrap().unwrap();
     assert!(page.names.is_empty());
     let told = complaint(format!("redis+cluster://:wrong@{replica}")).await;
     assert!(

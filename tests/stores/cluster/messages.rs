@@ -1,14 +1,13 @@
 //! Messages of coordinators to one another, and their cost on other nodes: each plain one goes to every node.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::collections::BTreeSet;
 
 use leasehold_core::{
-    command::{Acquire, Caller, Command, End, Op, Reply, Resume},
-    id::{Actor, CoordinatorId, FencingToken, OwnerId, SessionId},
-    mode::Mode,
-    name::{ClientName, LockName, Value},
+    command::{Acquire, Op, Reply, Resume},
+    id::{OwnerId, SessionId},
+    name::ClientName,
 };
-use leasehold_store::{Feed, Options, Status, Store, WakeUp};
+use leasehold_store::{Feed, Store, WakeUp};
 use leasehold_tests::{Cluster, wait};
 use tokio::{
     sync::mpsc::Receiver,
@@ -16,35 +15,22 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use crate::cluster::site::{LIMIT, names_on, slot_of};
-
-const TTL: Duration = Duration::from_secs(600);
+use crate::{
+    cluster::site::{LIMIT, names_on, slot_of},
+    store::{self, LONG, command, options, up},
+};
 
 /// A coordinator without anything but its store.
 pub(crate) struct Coordinator {
-    id: CoordinatorId,
+    id: &'static str,
     pub(crate) store: Store,
     wake_ups: Receiver<WakeUp>,
 }
 
 impl Coordinator {
-    pub(crate) async fn start(cluster: &Cluster, id: &str) -> Self {
-        let id = CoordinatorId::new(id);
-        let (store, wake_ups) = leasehold_store::open(Options {
-            url: cluster.url(),
-            tls: leasehold_store::TlsFiles::default(),
-            key_prefix: "lock:".into(),
-            timeout: Duration::from_secs(5),
-            connections: 1,
-            acknowledgement: None,
-            max_hold: TTL,
-            meter: leasehold_store::measure::Meter::default(),
-            coordinator: id.clone(),
-        })
-        .unwrap();
-        let mut status = store.status();
-        let up = status.wait_for(|status| matches!(status, Status::Up { .. }));
-        timeout(LIMIT, up).await.unwrap().unwrap();
+    pub(crate) async fn start(cluster: &Cluster, id: &'static str) -> Self {
+        let (store, wake_ups) = leasehold_store::open(options(cluster.url(), id)).unwrap();
+        up(&store, LIMIT).await;
         Self {
             id,
             store,
@@ -53,16 +39,7 @@ impl Coordinator {
     }
 
     async fn ask(&self, name: &str, op: Op) -> Reply {
-        let command = Command {
-            name: LockName::parse(name).unwrap(),
-            caller: Caller {
-                coordinator: self.id.clone(),
-                floor: FencingToken::new(0),
-                token_memory: TTL * 2,
-                not_after: None,
-            },
-            op,
-        };
+        let command = command(self.id, name, op);
         self.store.execute(command).await.unwrap().executed.reply
     }
 
@@ -78,11 +55,7 @@ impl Coordinator {
     }
 
     pub(crate) async fn release(&self, name: &str) {
-        let release = Op::Release {
-            owner: owner(name, 0),
-            end: End::Clean,
-        };
-        let released = self.ask(name, release).await;
+        let released = self.ask(name, store::release(owner(name, 0))).await;
         assert!(matches!(released, Reply::Released { .. }), "{released:?}");
     }
 
@@ -92,12 +65,8 @@ impl Coordinator {
     }
 
     async fn renew(&self, name: &str) {
-        let renew = Op::Renew {
-            token: None,
-            owner: owner(name, 0),
-            ttl: TTL,
-        };
-        assert_eq!(self.ask(name, renew).await, Reply::Renewed);
+        let renewed = self.ask(name, store::renew(owner(name, 0))).await;
+        assert_eq!(renewed, Reply::Renewed);
     }
 
     async fn resume(&self, name: &str) {
@@ -106,7 +75,7 @@ impl Coordinator {
             next: owner(name, 1),
             session: Some(SessionId::from_bytes([1; 16])),
             client_name: ClientName::default(),
-            ttl: TTL,
+            ttl: LONG,
             count: 1,
         };
         let resumed = self.ask(name, Op::Resume(resume)).await;
@@ -133,17 +102,8 @@ impl Coordinator {
 
 fn acquire(owner: OwnerId, wait: bool) -> Op {
     Op::Acquire(Acquire {
-        owner,
-        session: None,
-        actor: Actor::NOBODY,
-        client_name: ClientName::default(),
-        mode: Mode::Exclusive,
-        value: Value::default(),
-        ttl: TTL,
-        lock_delay: Duration::ZERO,
-        max_hold: None,
         wait,
-        again: false,
+        ..store::acquire(owner)
     })
 }
 

@@ -8,7 +8,6 @@
     reason = "tests fail by panicking"
 )]
 
-mod basics;
 mod feeds;
 mod half_moved;
 mod joining;

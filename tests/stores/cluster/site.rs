@@ -1,9 +1,6 @@
 //! A cluster with two coordinators.
 
-use std::{
-    collections::BTreeMap,
-    time::{Duration, Instant},
-};
+use std::{collections::BTreeMap, time::Duration};
 
 use leasehold_client::{Client, Session};
 use leasehold_core::name::LockName;
@@ -107,11 +104,4 @@ pub(crate) fn names_on(master: usize) -> impl Iterator<Item = String> {
 /// Returns a name on each master.
 pub(crate) fn a_name_on_each() -> [String; MASTERS] {
     std::array::from_fn(|master| names_on(master).next().unwrap())
-}
-
-/// Returns the result of an operation, and the time that it took.
-pub(crate) async fn timed<T>(work: impl Future<Output = T>) -> (T, Duration) {
-    let began = Instant::now();
-    let result = work.await;
-    (result, began.elapsed())
 }

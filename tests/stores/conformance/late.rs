@@ -10,7 +10,7 @@ use crate::conformance::{
 };
 
 /// The time of the grant.
-const TTL: Duration = Duration::from_secs(4);
+const TTL: Duration = Duration::from_secs(2);
 const NAME: &str = "late";
 
 /// Grants are refused, and released, that the store carries out only after their time. The memory of a coordinator answers

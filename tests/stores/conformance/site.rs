@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use leasehold_core::{id::CoordinatorId, name::TtlBounds};
+use leasehold_core::name::TtlBounds;
 use leasehold_proto::v1::{
     GetLockRequest, LockView, admin_service_client::AdminServiceClient,
     election_service_client::ElectionServiceClient, lock_service_client::LockServiceClient,
 };
-use leasehold_store::{Options, Status, Store};
+use leasehold_store::{Options, Store};
 use leasehold_tests::{
     Cluster, Coordinator, CoordinatorProcess, RawSession, RedisServer,
     audit::{self, TtlAudit},
@@ -21,6 +21,7 @@ use super::{
     topology::{Offers, Servers, Topology},
     user,
 };
+use crate::store;
 
 /// The TTL of sessions that nothing happens to.
 pub(crate) const TTL: Duration = Duration::from_secs(30);
@@ -210,20 +211,12 @@ impl Site {
 /// Opens a store as a coordinator does.
 pub(crate) async fn open(servers: &Servers, coordinator: &str) -> Store {
     let (store, _) = leasehold_store::open(Options {
-        url: servers.url(),
-        tls: leasehold_store::TlsFiles::default(),
-        key_prefix: "lock:".into(),
         timeout: LATE,
-        connections: 1,
-        acknowledgement: None,
-        coordinator: CoordinatorId::new(coordinator),
         max_hold: TtlBounds::default().max * 2,
-        meter: leasehold_store::measure::Meter::default(),
+        ..store::options(servers.url(), coordinator)
     })
     .unwrap();
-    let mut status = store.status();
-    let up = status.wait_for(|status| matches!(status, Status::Up { .. }));
-    tokio::time::timeout(CLEAN, up).await.unwrap().unwrap();
+    store::up(&store, CLEAN).await;
     store
 }
 

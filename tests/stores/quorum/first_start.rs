@@ -2,17 +2,47 @@
 
 use std::time::Duration;
 
-use leasehold_core::command::{Acquire, Op};
+use leasehold_core::command::Op;
 use leasehold_store::{
-    Options, Status, StoreError, open,
+    Options, Status, Store, StoreError, WakeUp, open,
     quorum::bootstrap::{BootstrapError, Bootstrapped, bootstrap},
 };
 use leasehold_tests::{Masters, RedisServer, wait};
 use redis::Commands;
+use tokio::sync::mpsc::Receiver;
 
 use crate::quorum::site::{
-    MAX_TTL, PROMPT, acquire, down, down_for, options, owner, run, store, take, try_run, up,
+    LONG, MAX_TTL, PROMPT, acquire, all_hold, down, down_for, key, long, options, release,
+    released, renew_for, run, store, take, try_run, up,
 };
+
+/// Opens a store on masters that are declared to be durable. No master that restarts has a vote within the test for any other reason.
+fn durable(masters: &Masters) -> (Store, Receiver<WakeUp>) {
+    open(Options {
+        url: format!("redis+quorum://{}?durable=true", masters.hosts()),
+        max_hold: Duration::from_secs(3600),
+        ..options(masters, "here")
+    })
+    .unwrap()
+}
+
+/// Fails unless a store refuses an acquire because no majority has a vote.
+async fn is_refused(store: &Store, number: u8) {
+    let refused = try_run(store, Op::Acquire(acquire(number))).await;
+    assert!(
+        matches!(refused, Err(StoreError::Unavailable { .. })),
+        "{refused:?}"
+    );
+}
+
+/// Fails unless a first start can't be declared of masters, one of which knows a grant.
+async fn knows_grants(masters: &Masters) {
+    let refused = bootstrap(masters.set()).await;
+    assert!(
+        matches!(refused, Err(BootstrapError::KnowsGrants { .. })),
+        "{refused:?}"
+    );
+}
 
 #[tokio::test]
 async fn masters_that_were_started_lately_have_no_vote_at_first() {
@@ -29,11 +59,7 @@ async fn masters_that_were_started_lately_have_no_vote_at_first() {
     up(&store).await;
     take(&store, acquire(2)).await;
     // An operator who declares a first start now is wrong.
-    let refused = bootstrap(masters.set()).await;
-    assert!(
-        matches!(refused, Err(BootstrapError::KnowsGrants { .. })),
-        "{refused:?}"
-    );
+    knows_grants(&masters).await;
 }
 
 #[tokio::test]
@@ -46,11 +72,7 @@ async fn a_master_that_comes_back_empty_has_no_vote_for_a_while() {
     // Two of three know nothing, and would give it away.
     let reason = down(&first).await;
     assert!(reason.contains("have a vote, and 2 are needed"), "{reason}");
-    let refused = try_run(&first, Op::Acquire(acquire(2))).await;
-    assert!(
-        matches!(refused, Err(StoreError::Unavailable { .. })),
-        "{refused:?}"
-    );
+    is_refused(&first, 2).await;
     up(&first).await;
     take(&first, acquire(2)).await;
 }
@@ -79,11 +101,7 @@ async fn a_first_start_is_declared_once() {
     masters.restart_empty(2);
     let (late, _) = open(patient(&masters, "late")).unwrap();
     up(&late).await;
-    let refused = bootstrap(masters.set()).await;
-    assert!(
-        matches!(refused, Err(BootstrapError::KnowsGrants { .. })),
-        "{refused:?}"
-    );
+    knows_grants(&masters).await;
     drop(waiting);
     masters.restart_empty(1);
     let reason = down(&late).await;
@@ -110,11 +128,7 @@ async fn nothing_is_marked_unless_all_masters_answer() {
 async fn a_coordinator_does_not_bootstrap_masters_that_all_came_back_empty() {
     let mut masters = Masters::start(3).bootstrapped();
     let store = store(&masters, "here").await;
-    let long = Acquire {
-        ttl: Duration::from_secs(60),
-        ..acquire(1)
-    };
-    take(&store, long).await;
+    take(&store, long(1)).await;
     for place in 0..3 {
         masters.kill(place);
     }
@@ -125,11 +139,7 @@ async fn a_coordinator_does_not_bootstrap_masters_that_all_came_back_empty() {
     let reason = down_for(&store, "0 of 3 masters have a vote").await;
     assert!(!reason.contains("1 of 3"), "{reason}");
     // Whoever holds it may still believe so.
-    let refused = try_run(&store, Op::Acquire(acquire(2))).await;
-    assert!(
-        matches!(refused, Err(StoreError::Unavailable { .. })),
-        "{refused:?}"
-    );
+    is_refused(&store, 2).await;
     // The masters vote again by themselves when that is over.
     up(&store).await;
     take(&store, acquire(2)).await;
@@ -139,31 +149,12 @@ async fn a_coordinator_does_not_bootstrap_masters_that_all_came_back_empty() {
 async fn a_master_with_a_hold_that_was_restored_there_knows_a_grant() {
     let mut masters = Masters::start(3).bootstrapped();
     let store = store(&masters, "here").await;
-    let long = Duration::from_secs(60);
-    let owner = crate::quorum::site::owner(1);
-    take(
-        &store,
-        Acquire {
-            ttl: long,
-            ..acquire(1)
-        },
-    )
-    .await;
-    for server in masters.servers() {
-        crate::quorum::site::holds(server, Some(owner)).await;
-    }
+    take(&store, long(1)).await;
+    all_hold(&masters, Some(1)).await;
     masters.restart_empty(0);
     wait::until("an extend to set it again", PROMPT, || async {
-        let renewed = try_run(
-            &store,
-            Op::Renew {
-                owner,
-                token: None,
-                ttl: long,
-            },
-        )
-        .await;
-        match crate::quorum::site::key(masters.server(0)) {
+        let renewed = try_run(&store, renew_for(LONG, 1)).await;
+        match key(masters.server(0)) {
             Some(_) => Ok(()),
             None => Err(renewed),
         }
@@ -192,11 +183,7 @@ async fn coordinators_must_have_the_same_maximum_ttl() {
     let (other, _) = open(other).unwrap();
     let reason = down_for(&other, "another max-ttl").await;
     assert!(reason.contains("1s"), "{reason}");
-    let refused = try_run(&other, Op::Acquire(acquire(1))).await;
-    assert!(
-        matches!(refused, Err(StoreError::Unavailable { .. })),
-        "{refused:?}"
-    );
+    is_refused(&other, 1).await;
     take(&first, acquire(1)).await;
     // Once nobody uses the other one any more, it is forgotten, and nothing keeps this one from serving.
     drop(first);
@@ -208,11 +195,7 @@ async fn coordinators_must_have_the_same_maximum_ttl() {
 #[tokio::test]
 async fn masters_that_are_declared_durable_have_to_be() {
     let masters = Masters::start(3).bootstrapped();
-    let durable = |masters: &Masters| Options {
-        url: format!("redis+quorum://{}?durable=true", masters.hosts()),
-        ..options(masters, "here")
-    };
-    let (store, _) = open(durable(&masters)).unwrap();
+    let (store, _) = durable(&masters);
     let reason = down_for(&store, "appendfsync").await;
     assert!(reason.contains("declared to be durable"), "{reason}");
 
@@ -230,41 +213,21 @@ async fn masters_that_are_declared_durable_have_to_be() {
     drop(store);
 
     let mut masters = Masters::start_with(&RedisServer::options().append_only(), 3).bootstrapped();
-    let (store, _) = open(durable(&masters)).unwrap();
+    let (store, _) = durable(&masters);
     up(&store).await;
     // It outlasts the restarts.
-    let ttl = Duration::from_secs(60);
-    let long = Acquire { ttl, ..acquire(1) };
-    let token = take(&store, long).await;
+    let token = take(&store, long(1)).await;
     for place in 0..3 {
         masters.kill(place);
         masters.restart(place);
     }
-    // They have a vote at once, and have forgotten nothing.
-    wait::until(
-        "all of them to have a vote",
-        Duration::from_secs(3),
-        || async {
-            match try_run(
-                &store,
-                Op::Renew {
-                    token: None,
-                    owner: owner(1),
-                    ttl,
-                },
-            )
-            .await
-            {
-                Ok(stamped) => Ok(stamped),
-                Err(error) => Err(error.to_string()),
-            }
-        },
-    )
+    // They have forgotten nothing, and have a vote.
+    wait::until("all of them to have a vote", PROMPT, || async {
+        let renewed = try_run(&store, renew_for(LONG, 1)).await;
+        renewed.map_err(|error| error.to_string())
+    })
     .await;
-    assert_eq!(
-        run(&store, crate::quorum::site::release(1)).await.reply,
-        crate::quorum::site::released(true)
-    );
+    assert_eq!(run(&store, release(1)).await.reply, released(true));
     assert!(take(&store, acquire(2)).await > token);
 }
 
@@ -272,22 +235,14 @@ async fn masters_that_are_declared_durable_have_to_be() {
 async fn a_master_that_is_declared_durable_and_is_empty_has_no_vote() {
     let append_only = RedisServer::options().append_only();
     let mut masters = Masters::start_with(&append_only, 3).bootstrapped();
-    let durable = |masters: &Masters| Options {
-        url: format!("redis+quorum://{}?durable=true", masters.hosts()),
-        ..options(masters, "here")
-    };
-    let (store, _) = open(durable(&masters)).unwrap();
+    let (store, _) = durable(&masters);
     up(&store).await;
     take(&store, acquire(1)).await;
     drop(store);
     // Two disks are replaced.
     masters.restart_empty(0);
     masters.restart_empty(1);
-    let (store, _) = open(durable(&masters)).unwrap();
+    let (store, _) = durable(&masters);
     down_for(&store, "1 of 3 masters have a vote").await;
-    let refused = try_run(&store, Op::Acquire(acquire(2))).await;
-    assert!(
-        matches!(refused, Err(StoreError::Unavailable { .. })),
-        "{refused:?}"
-    );
+    is_refused(&store, 2).await;
 }

@@ -1,9 +1,7 @@
 //! Masters without memory left.
 
-use std::time::Duration;
-
 use leasehold_core::{
-    command::{Acquire, Op, Reply, Resume},
+    command::{Op, Reply, Resume},
     id::SessionId,
     name::{ClientName, Value},
 };
@@ -11,11 +9,10 @@ use leasehold_tests::{Masters, RedisServer, wait};
 use redis::Commands;
 
 use crate::quorum::site::{
-    MAX_TTL, PROMPT, acquire, owner, release, released, run, store, take, try_run, try_run_by,
+    LONG, PROMPT, acquire, all_hold, long, owner, release, released, renew_for, run, store, take,
+    try_run, try_run_by,
 };
 
-/// Longer than any test takes.
-const LONG: Duration = Duration::from_secs(60);
 /// Bytes that a hold may take more on a master once it was resumed, by its session's id and its count.
 const RESUMED: u64 = 128;
 
@@ -63,13 +60,9 @@ async fn full_masters_grow_no_further_and_let_holders_go_on_and_let_go() {
     let masters = Masters::start(3);
     let here = store(&masters, "here").await;
     let there = store(&masters, "there").await;
-    let long = Acquire {
-        ttl: LONG,
-        ..acquire(1)
-    };
-    take(&here, long).await;
+    take(&here, long(1)).await;
+    all_hold(&masters, Some(1)).await;
     for server in masters.servers() {
-        crate::quorum::site::holds(server, Some(owner(1))).await;
         let mut set = redis::cmd("CONFIG");
         set.arg("SET").arg("maxmemory").arg(1);
         set.exec(&mut server.connection()).unwrap();
@@ -96,12 +89,8 @@ async fn full_masters_grow_no_further_and_let_holders_go_on_and_let_go() {
         let is_granted = |reply: &Reply| matches!(reply, Reply::Granted { .. });
         assert!(!taken.is_ok_and(|stamped| is_granted(&stamped.executed.reply)));
     }
-    let renew = Op::Renew {
-        token: None,
-        owner: owner(TIMES),
-        ttl: MAX_TTL * 30,
-    };
-    assert_eq!(run(&here, renew).await.reply, Reply::Renewed);
+    let renewed = run(&here, renew_for(LONG, TIMES)).await.reply;
+    assert_eq!(renewed, Reply::Renewed);
     for (before, after) in before.iter().zip(sizes()) {
         assert!(
             after <= before + RESUMED,
@@ -117,11 +106,7 @@ async fn a_lock_that_is_resumed_again_and_again_keeps_a_bounded_number_of_owner_
     const TIMES: u8 = 100;
     let masters = Masters::start(3);
     let here = store(&masters, "here").await;
-    let long = Acquire {
-        ttl: LONG,
-        ..acquire(1)
-    };
-    take(&here, long).await;
+    take(&here, long(1)).await;
     for number in 1..TIMES {
         let reply = run(&here, resume(number, number + 1)).await.reply;
         assert!(matches!(reply, Reply::Resumed { .. }), "{reply:?}");

@@ -1,14 +1,12 @@
 //! Late commands on a master that was hung, or that missed something.
 
-use std::time::Duration;
-
 use leasehold_core::command::{Acquire, Loss, Op, Reply};
 use leasehold_tests::{Masters, RedisServer, wait};
 use redis::Commands;
 
 use crate::quorum::site::{
-    PATIENCE, PROMPT, acquire, delete, holds, key, owner, release, released, renew, run, store,
-    take,
+    LONG, PATIENCE, PROMPT, acquire, all_hold, delete, holds, key, long, owner, release, released,
+    renew, renew_for, run, store, take,
 };
 
 /// Returns the number of scripts that a server was asked to run.
@@ -31,11 +29,7 @@ async fn old_commands_for_a_hung_master_do_nothing() {
     let hung = masters.server(4);
     let before = scripts_run(hung);
     masters.pause(4);
-    let long = Acquire {
-        ttl: Duration::from_secs(60),
-        ..acquire(1)
-    };
-    take(&store, long).await;
+    take(&store, long(1)).await;
     tokio::time::sleep(PATIENCE * 2).await;
     masters.resume(4);
     // It gets to both rounds now.
@@ -51,12 +45,8 @@ async fn old_commands_for_a_hung_master_do_nothing() {
     assert_eq!(key(hung), None);
     // It has the lock as soon as an extend reaches it.
     wait::until("it to be set again", PROMPT, || async {
-        let renewed = Op::Renew {
-            token: None,
-            owner: owner(1),
-            ttl: Duration::from_secs(60),
-        };
-        assert_eq!(run(&store, renewed).await.reply, Reply::Renewed);
+        let renewed = run(&store, renew_for(LONG, 1)).await.reply;
+        assert_eq!(renewed, Reply::Renewed);
         let found = key(hung);
         if found.is_some() { Ok(()) } else { Err(found) }
     })
@@ -111,14 +101,8 @@ async fn an_extend_sets_nothing_where_a_newer_token_is() {
 async fn a_release_is_made_up_for_where_nobody_answered() {
     let masters = Masters::start(5).bootstrapped();
     let store = store(&masters, "here").await;
-    let long = Acquire {
-        ttl: Duration::from_secs(60),
-        ..acquire(1)
-    };
-    take(&store, long).await;
-    for server in masters.servers() {
-        holds(server, Some(owner(1))).await;
-    }
+    take(&store, long(1)).await;
+    all_hold(&masters, Some(1)).await;
     masters.pause(2);
     assert_eq!(run(&store, release(1)).await.reply, released(true));
     masters.resume(2);
@@ -129,14 +113,8 @@ async fn a_release_is_made_up_for_where_nobody_answered() {
 async fn a_force_is_made_up_for_where_nobody_answered() {
     let masters = Masters::start(5).bootstrapped();
     let store = store(&masters, "here").await;
-    let long = Acquire {
-        ttl: Duration::from_secs(60),
-        ..acquire(1)
-    };
-    take(&store, long).await;
-    for server in masters.servers() {
-        holds(server, Some(owner(1))).await;
-    }
+    take(&store, long(1)).await;
+    all_hold(&masters, Some(1)).await;
     masters.pause(2);
     let forced = run(&store, Op::ForceRelease).await.reply;
     assert!(
@@ -153,27 +131,15 @@ async fn a_force_is_made_up_for_where_nobody_answered() {
 async fn a_lost_hold_is_ended_at_a_minority_that_has_it() {
     let masters = Masters::start(5).bootstrapped();
     let store = store(&masters, "here").await;
-    let long = Acquire {
-        ttl: Duration::from_secs(60),
-        ..acquire(1)
-    };
-    take(&store, long).await;
-    for server in masters.servers() {
-        holds(server, Some(owner(1))).await;
-    }
+    take(&store, long(1)).await;
+    all_hold(&masters, Some(1)).await;
     for server in &masters.servers()[..3] {
         delete(server);
     }
     // For longer than what is left is waited for.
-    let renewed = Op::Renew {
-        token: None,
-        owner: owner(1),
-        ttl: PROMPT * 6,
-    };
-    assert_eq!(run(&store, renewed).await.reply, Reply::Lost(Loss::Deleted));
-    for server in masters.servers() {
-        holds(server, None).await;
-    }
+    let renewed = run(&store, renew_for(LONG, 1)).await.reply;
+    assert_eq!(renewed, Reply::Lost(Loss::Deleted));
+    all_hold(&masters, None).await;
 }
 
 #[tokio::test]
@@ -181,10 +147,9 @@ async fn a_waiter_that_holds_the_lock_is_released() {
     let masters = Masters::start(5).bootstrapped();
     let store = store(&masters, "here").await;
     let waits = |number| Acquire {
-        ttl: Duration::from_secs(60),
         wait: true,
         again: true,
-        ..acquire(number)
+        ..long(number)
     };
     take(&store, waits(1)).await;
     for number in [2, 1] {
@@ -193,7 +158,5 @@ async fn a_waiter_that_holds_the_lock_is_released() {
     }
     run(&store, release(1)).await;
     // The next one has it.
-    for server in masters.servers() {
-        holds(server, Some(owner(2))).await;
-    }
+    all_hold(&masters, Some(2)).await;
 }

@@ -9,7 +9,9 @@ use leasehold_tests::{
     redis_proxy::{Call, Loss},
 };
 
-use crate::quorum::site::{UNHURRIED, acquire, holds, owner, proxied, take, try_run};
+use crate::quorum::site::{
+    LONG, UNHURRIED, acquire, all_hold, owner, proxied, renew_for, take, try_run,
+};
 
 /// The TTL of what is granted too late, and by how much more than that the masters' replies are delayed.
 const TTL: Duration = Duration::from_millis(500);
@@ -27,7 +29,7 @@ async fn a_grant_on_which_masters_agreed_after_its_ttl_is_refused_and_taken_back
     let short = Acquire {
         ttl: TTL,
         // What is left of it is there for long enough to be seen.
-        lock_delay: Duration::from_secs(60),
+        lock_delay: LONG,
         ..acquire(1)
     };
     let refused = try_run(&store, Op::Acquire(short)).await;
@@ -41,13 +43,9 @@ async fn a_grant_on_which_masters_agreed_after_its_ttl_is_refused_and_taken_back
     let lost: Vec<u64> = proxies.iter().map(|proxy| proxy.counts().lost).collect();
     assert_eq!(lost, [1, 1, 1]);
     // Nothing of it stands in the way of others.
-    for server in masters.servers() {
-        holds(server, None).await;
-    }
+    all_hold(&masters, None).await;
     take(&store, acquire(2)).await;
-    for server in masters.servers() {
-        holds(server, Some(owner(2))).await;
-    }
+    all_hold(&masters, Some(2)).await;
 }
 
 #[tokio::test]
@@ -55,17 +53,12 @@ async fn a_renewal_on_which_masters_agreed_after_its_ttl_is_not_certain() {
     let masters = Masters::start(3).bootstrapped();
     let (store, proxies) = proxied(&masters, UNHURRIED).await;
     take(&store, acquire(1)).await;
-    let renew = |ttl| Op::Renew {
-        token: None,
-        owner: owner(1),
-        ttl,
-    };
     // The masters say at once that they have it, and their answers are old when they are heard.
     for proxy in &proxies {
         let renewal = Call::With(owner(1).as_bytes().to_vec());
         proxy.lose(renewal, Loss::ReplyAfter(DELAY));
     }
-    let late = try_run(&store, renew(TTL)).await;
+    let late = try_run(&store, renew_for(TTL, 1)).await;
     let Err(StoreError::Indeterminate { reason }) = late else {
         panic!("not refused: {late:?}")
     };
@@ -74,6 +67,6 @@ async fn a_renewal_on_which_masters_agreed_after_its_ttl_is_not_certain() {
         "{reason}"
     );
     // By then it has expired everywhere.
-    let lost = try_run(&store, renew(TTL)).await.unwrap();
+    let lost = try_run(&store, renew_for(TTL, 1)).await.unwrap();
     assert!(matches!(lost.executed.reply, Reply::Lost(_)), "{lost:?}");
 }

@@ -2,16 +2,15 @@
 
 use std::time::Duration;
 
-use leasehold_core::command::{Acquire, Op, Reply};
+use leasehold_core::command::{Op, Reply};
 use leasehold_store::{Stamped, Store, clock};
 use leasehold_tests::{
     Masters, RedisProxy,
     redis_proxy::{Call, Loss},
 };
 
-use crate::quorum::site::{UNHURRIED, acquire, owner, proxied, try_run};
+use crate::quorum::site::{LONG, UNHURRIED, long, owner, proxied, renew_for, try_run};
 
-const TTL: Duration = Duration::from_secs(60);
 const DELAY: Duration = Duration::from_millis(500);
 
 /// Carries out an operation to whose last question every master replies late.
@@ -31,19 +30,11 @@ async fn delayed(store: &Store, proxies: &[RedisProxy], last: &[u8], op: Op) -> 
 async fn a_grant_by_the_masters_counts_from_its_sending() {
     let masters = Masters::start(3).bootstrapped();
     let (store, proxies) = proxied(&masters, UNHURRIED).await;
-    let long = Acquire {
-        ttl: TTL,
-        ..acquire(1)
-    };
     // The first that names the client is the second round, in which a grant is written back.
-    let granted = delayed(&store, &proxies, b"client", Op::Acquire(long)).await;
+    let granted = delayed(&store, &proxies, b"client", Op::Acquire(long(1))).await;
     assert!(matches!(granted.executed.reply, Reply::Granted { .. }));
-    let renew = Op::Renew {
-        token: None,
-        owner: owner(1),
-        ttl: TTL,
-    };
-    let renewed = delayed(&store, &proxies, owner(1).as_bytes(), renew).await;
+    let renewal = renew_for(LONG, 1);
+    let renewed = delayed(&store, &proxies, owner(1).as_bytes(), renewal).await;
     assert_eq!(renewed.executed.reply, Reply::Renewed);
     for proxy in &proxies {
         assert_eq!(proxy.counts().lost, 2);

@@ -15,7 +15,6 @@ mod raised;
 mod resumed;
 mod silence;
 mod site;
-mod soak;
 mod strangers;
 mod undone;
 mod unknown;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold_core::command::{Acquire, Op};
+use leasehold_core::command::Op;
 use leasehold_store::StoreError;
 use leasehold_tests::{
     Masters,
@@ -12,15 +12,8 @@ use leasehold_tests::{
 use redis::Commands;
 
 use crate::quorum::site::{
-    PROMPT, UNHURRIED, acquire, proxied, release, released, run, store, take, try_run,
+    PROMPT, UNHURRIED, long, proxied, release, released, run, store, take, try_run,
 };
-
-fn long(number: u8) -> Acquire {
-    Acquire {
-        ttl: Duration::from_secs(60),
-        ..acquire(number)
-    }
-}
 
 #[tokio::test]
 async fn a_release_raises_the_token_where_nothing_was_known_of_the_hold() {

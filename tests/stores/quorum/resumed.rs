@@ -10,19 +10,16 @@ use leasehold_core::{
     view::HolderView,
 };
 use leasehold_store::Store;
-use leasehold_tests::{Masters, RawSession, RedisServer, raw, wait};
+use leasehold_tests::{Masters, RedisServer, wait};
 use redis::Commands;
 
-use crate::quorum::{
-    offered::{session, start},
-    site::{
-        MAX_TTL, MEMORY, PROMPT, acquire, delete, holds, key, owner, release, released, run,
-        run_by, store, take, try_run,
+use crate::{
+    quorum::site::{
+        LONG, PROMPT, acquire, all_hold, delete, holds, key, long, owner, release, released,
+        renew_for, run, run_by, store, take, try_run,
     },
+    store,
 };
-
-/// Longer than any test takes.
-const LONG: Duration = Duration::from_secs(60);
 
 pub(crate) fn resume(from: &[u8], next: u8) -> Op {
     Op::Resume(Resume {
@@ -33,21 +30,6 @@ pub(crate) fn resume(from: &[u8], next: u8) -> Op {
         ttl: LONG,
         count: 3,
     })
-}
-
-pub(crate) fn long(number: u8) -> Acquire {
-    Acquire {
-        ttl: LONG,
-        ..acquire(number)
-    }
-}
-
-pub(crate) fn renew(number: u8) -> Op {
-    Op::Renew {
-        token: None,
-        owner: owner(number),
-        ttl: LONG,
-    }
 }
 
 pub(crate) fn resumed(token: FencingToken) -> Reply {
@@ -83,14 +65,8 @@ pub(crate) async fn held(masters: &Masters) -> (Store, Store, FencingToken) {
     let here = store(masters, "here").await;
     let there = store(masters, "there").await;
     let token = take(&here, long(1)).await;
-    all_hold(masters, 1).await;
+    all_hold(masters, Some(1)).await;
     (here, there, token)
-}
-
-pub(crate) async fn all_hold(masters: &Masters, number: u8) {
-    for server in masters.servers() {
-        holds(server, Some(owner(number))).await;
-    }
 }
 
 fn replaced(server: &RedisServer) -> Option<String> {
@@ -110,14 +86,14 @@ async fn a_hold_goes_on_under_its_next_owner_id_only() {
         let moved = run_by(&there, "there", resume(&[8, 1], 11)).await.reply;
         assert_eq!(moved, resumed(token));
     }
-    all_hold(&masters, 11).await;
+    all_hold(&masters, Some(11)).await;
     for server in masters.servers() {
         let key = replaced(server).unwrap();
         let mut connection = server.connection();
         let number: usize = connection.zcard(&key).unwrap();
         assert_eq!(number, 2);
         let left: u64 = connection.pttl(&key).unwrap();
-        let memory = u64::try_from(MEMORY.as_millis()).unwrap();
+        let memory = u64::try_from((store::LONG * 2).as_millis()).unwrap();
         assert!((1..=memory + 1).contains(&left), "{left}");
     }
     let view = match run(&here, Op::View { waiters: 0 }).await.reply {
@@ -134,7 +110,7 @@ async fn a_hold_goes_on_under_its_next_owner_id_only() {
     assert_eq!(holder.value.as_bytes(), b"value");
     // The old one can do nothing.
     let refused = [
-        (renew(1), Reply::Lost(Loss::Resumed)),
+        (renew_for(LONG, 1), Reply::Lost(Loss::Resumed)),
         (release(1), released(false)),
         (
             Op::SetCount {
@@ -164,10 +140,10 @@ async fn a_hold_goes_on_under_its_next_owner_id_only() {
     for (op, reply) in refused {
         assert_eq!(run(&here, op).await.reply, reply);
     }
-    all_hold(&masters, 11).await;
+    all_hold(&masters, Some(11)).await;
     // And the next one everything, whose release is found; then the old one is none again.
     assert_eq!(
-        run_by(&there, "there", renew(11)).await.reply,
+        run_by(&there, "there", renew_for(LONG, 11)).await.reply,
         Reply::Renewed
     );
     assert_eq!(
@@ -190,7 +166,7 @@ async fn a_missing_key_is_set_again_but_no_majority_of_them() {
     }
     let moved = run_by(&there, "there", resume(&[1], 11)).await.reply;
     assert_eq!(moved, resumed(token));
-    all_hold(&masters, 11).await;
+    all_hold(&masters, Some(11)).await;
     // Where the votes of those that lack it are needed, too.
     for place in [1, 3] {
         delete(masters.server(place));
@@ -231,9 +207,7 @@ async fn lost_holds_are_refused_with_their_reason() {
     };
     refused(resume(&[7], 17), Loss::Taken).await;
     assert_eq!(run(&here, release(1)).await.reply, released(true));
-    for server in masters.servers() {
-        holds(server, None).await;
-    }
+    all_hold(&masters, None).await;
     refused(resume(&[1], 11), Loss::Deleted).await;
     for server in masters.servers() {
         assert_eq!(replaced(server), None);
@@ -280,7 +254,7 @@ async fn a_place_is_resumed_where_it_is_and_a_grant_that_came_of_it_anywhere() {
     // The old ticket is nobody's.
     assert_eq!(run(&here, release(2)).await.reply, released(false));
     assert_eq!(run(&here, release(1)).await.reply, released(true));
-    all_hold(&masters, 12).await;
+    all_hold(&masters, Some(12)).await;
     // From when it is granted, which is later than the keys are set.
     let next = wait::until("what was granted to be resumed", PROMPT, || async {
         match run_by(&there, "there", resume(&[2, 12], 22)).await.reply {
@@ -290,12 +264,12 @@ async fn a_place_is_resumed_where_it_is_and_a_grant_that_came_of_it_anywhere() {
     })
     .await;
     assert!(next > token);
-    all_hold(&masters, 22).await;
+    all_hold(&masters, Some(22)).await;
     assert_eq!(
         run_by(&there, "there", release(22)).await.reply,
         released(true)
     );
-    all_hold(&masters, 3).await;
+    all_hold(&masters, Some(3)).await;
 }
 
 #[tokio::test]
@@ -314,7 +288,7 @@ async fn grants_of_a_resumed_or_left_place_are_given_back() {
     assert_eq!(asked.unwrap().executed.reply, Reply::Lost(Loss::Resumed));
     let moved = moved.unwrap().executed.reply;
     assert!(matches!(moved, Reply::ResumedWait { .. }), "{moved:?}");
-    all_hold(&masters, 11).await;
+    all_hold(&masters, Some(11)).await;
     // The store knows of the grant later than the keys are set.
     wait::until("the resumed acquire to be granted", PROMPT, || async {
         match run(&store, resume(&[1], 11)).await.reply {
@@ -341,45 +315,5 @@ async fn grants_of_a_resumed_or_left_place_are_given_back() {
         matches!(next, Reply::Granted { .. } | Reply::Queued { .. }),
         "{next:?}"
     );
-    all_hold(&masters, 3).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sessions_move_between_coordinators_while_two_masters_hang() {
-    let masters = Masters::start(5).bootstrapped();
-    let (here, there) = (start(&masters), start(&masters));
-    let mut old = session(&here).await;
-    let lock = old.take_one(raw::exclusive("x")).await;
-    let mut waiter = session(&here).await;
-    let id = waiter.ask("x", Some(PROMPT * 2)).await;
-    let ticket = waiter.ticket(id).await.ticket;
-    masters.pause(1);
-    masters.pause(3);
-    let moves = vec![raw::resume_hold(&lock)];
-    let (mut new, moved) = RawSession::resume(&there.endpoint(), MAX_TTL, moves).await;
-    new.keep_alive(MAX_TTL / 5);
-    let hold = moved.only_hold();
-    assert_eq!(hold.fencing_token, lock.fencing_token);
-    // The old stream holds nothing, says no more of it than that, and does nothing when it ends.
-    assert!(!old.release(&lock).await);
-    assert!(old.unread_but_resumed().is_empty());
-    drop(old);
-    // The ticket is of a place here, and here only.
-    let resume = raw::resume_wait("x", &ticket, 7);
-    let (none, moved) = RawSession::resume(&there.endpoint(), MAX_TTL, vec![resume]).await;
-    assert_eq!((moved.resumed.len(), moved.refused.len()), (0, 1));
-    drop(none);
-    let resume = raw::resume_wait("x", &ticket, 7);
-    let (mut next, moved) = RawSession::resume(&here.endpoint(), MAX_TTL, vec![resume]).await;
-    next.keep_alive(MAX_TTL / 5);
-    assert_eq!(moved.places()["x"], 1);
-    drop(waiter);
-    tokio::time::sleep(MAX_TTL).await;
-    masters.resume(1);
-    masters.resume(3);
-    tokio::time::sleep(MAX_TTL * 2).await;
-    assert!(new.unread_unasked().is_empty(), "it is held still");
-    assert!(new.release(&hold).await);
-    let granted = next.granted(7, PROMPT).await.lock;
-    assert!(granted.fencing_token > lock.fencing_token);
+    all_hold(&masters, Some(3)).await;
 }

@@ -3,14 +3,15 @@
 use std::time::Duration;
 
 use leasehold_core::{
-    command::{Acquire, Caller, Command, End, Executed, Op, Reply},
-    id::{Actor, CoordinatorId, FencingToken, OwnerId, SessionId},
-    mode::Mode,
-    name::{ClientName, LockName, Value},
+    command::{Acquire, Executed, Op, Reply},
+    id::{Actor, FencingToken, OwnerId, SessionId},
+    name::{ClientName, Value},
 };
 use leasehold_store::{Options, Stamped, Status, Store, StoreError, open};
 use leasehold_tests::{Masters, RedisProxy, RedisServer, wait};
 use redis::Commands;
+
+use crate::store::{self, command};
 
 /// Time to wait for each master: longer than a busy machine keeps any process from running.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(500);
@@ -18,29 +19,32 @@ pub(crate) const PATIENCE: Duration = Duration::from_millis(500);
 pub(crate) const UNHURRIED: Duration = Duration::from_secs(30);
 /// The longest TTL. A master that comes back has no vote for four times that.
 pub(crate) const MAX_TTL: Duration = Duration::from_secs(1);
-/// Time for which tokens and replaced owner ids are remembered: longer than any test holds a lock.
-pub(crate) const MEMORY: Duration = Duration::from_secs(120);
+/// Longer than any test takes.
+pub(crate) const LONG: Duration = Duration::from_secs(60);
 /// Longest time for any event on a busy machine.
-pub(crate) const PROMPT: Duration = Duration::from_secs(10);
+pub(crate) const PROMPT: Duration = Duration::from_secs(20);
 
 /// Returns how to open a store on them.
 pub(crate) fn options(masters: &Masters, coordinator: &str) -> Options {
     Options {
-        url: format!("redis+quorum://{}", masters.hosts()),
-        tls: leasehold_store::TlsFiles::default(),
-        key_prefix: "lock:".into(),
         timeout: PATIENCE,
-        connections: 1,
-        acknowledgement: None,
-        coordinator: CoordinatorId::new(coordinator),
         max_hold: MAX_TTL * 2,
-        meter: leasehold_store::measure::Meter::default(),
+        ..store::options(format!("redis+quorum://{}", masters.hosts()), coordinator)
     }
 }
 
 /// Returns a store that every master knows: each carries out its commands.
 pub(crate) async fn store(masters: &Masters, coordinator: &str) -> Store {
-    let store = open(options(masters, coordinator)).unwrap().0;
+    store_with(masters, coordinator, PATIENCE).await
+}
+
+/// Does the same with this time-out for each answer.
+pub(crate) async fn store_with(masters: &Masters, coordinator: &str, timeout: Duration) -> Store {
+    let (store, _) = open(Options {
+        timeout,
+        ..options(masters, coordinator)
+    })
+    .unwrap();
     up(&store).await;
     all_met(&store, masters, coordinator).await;
     store
@@ -70,16 +74,7 @@ pub(crate) async fn proxied(masters: &Masters, timeout: Duration) -> (Store, Vec
 /// Waits until every master carries out what a store asks, which a majority does already.
 pub(crate) async fn all_met(store: &Store, masters: &Masters, coordinator: &str) {
     let met = format!("met by {coordinator}");
-    let caller = Caller {
-        coordinator: CoordinatorId::new(coordinator),
-        floor: FencingToken::default(),
-        token_memory: MEMORY,
-        not_after: None,
-    };
-    let ask = async |op| {
-        let (name, caller) = (name(&met), caller.clone());
-        store.execute(Command { name, caller, op }).await
-    };
+    let ask = |op| store.execute(command(coordinator, &met, op));
     wait::until("every master to be met", PROMPT, || async {
         let asked = ask(Op::Acquire(acquire(250))).await;
         let mut without = Vec::new();
@@ -98,9 +93,7 @@ pub(crate) async fn all_met(store: &Store, masters: &Masters, coordinator: &str)
 
 /// Waits until a majority has a vote.
 pub(crate) async fn up(store: &Store) {
-    let mut status = store.status();
-    let up = tokio::time::timeout(PROMPT, status.wait_for(Status::is_up)).await;
-    assert!(up.is_ok(), "{:?}", *store.status().borrow());
+    store::up(store, PROMPT).await;
 }
 
 /// Waits until no majority has a vote, and gives why.
@@ -129,23 +122,23 @@ pub(crate) fn owner(number: u8) -> OwnerId {
     OwnerId::from_bytes([number; 16])
 }
 
-pub(crate) fn name(name: &str) -> LockName {
-    LockName::parse(name).unwrap()
-}
-
 pub(crate) fn acquire(number: u8) -> Acquire {
     Acquire {
-        owner: owner(number),
         session: Some(SessionId::from_bytes([number; 16])),
         actor: Actor::new(1),
         client_name: ClientName::parse("client").unwrap(),
-        mode: Mode::Exclusive,
         value: Value::parse(b"value").unwrap(),
         ttl: MAX_TTL,
-        lock_delay: Duration::ZERO,
-        max_hold: None,
         wait: false,
-        again: false,
+        ..store::acquire(owner(number))
+    }
+}
+
+/// Returns the same with a TTL that is longer than any test takes.
+pub(crate) fn long(number: u8) -> Acquire {
+    Acquire {
+        ttl: LONG,
+        ..acquire(number)
     }
 }
 
@@ -160,14 +153,7 @@ pub(crate) async fn try_run_by(
     coordinator: &str,
     op: Op,
 ) -> Result<Stamped, StoreError> {
-    let caller = Caller {
-        coordinator: CoordinatorId::new(coordinator),
-        floor: FencingToken::default(),
-        token_memory: MEMORY,
-        not_after: None,
-    };
-    let name = name("x");
-    store.execute(Command { name, caller, op }).await
+    store.execute(command(coordinator, "x", op)).await
 }
 
 pub(crate) async fn run_by(store: &Store, coordinator: &str, op: Op) -> Executed {
@@ -187,18 +173,19 @@ pub(crate) async fn take(store: &Store, acquire: Acquire) -> FencingToken {
 }
 
 pub(crate) fn renew(number: u8) -> Op {
+    renew_for(MAX_TTL, number)
+}
+
+pub(crate) fn renew_for(ttl: Duration, number: u8) -> Op {
     Op::Renew {
         token: None,
         owner: owner(number),
-        ttl: MAX_TTL,
+        ttl,
     }
 }
 
 pub(crate) fn release(number: u8) -> Op {
-    Op::Release {
-        owner: owner(number),
-        end: End::Clean,
-    }
+    store::release(owner(number))
 }
 
 pub(crate) fn released(held: bool) -> Reply {
@@ -227,4 +214,11 @@ pub(crate) async fn holds(server: &RedisServer, what: Option<OwnerId>) {
         if found == what { Ok(()) } else { Err(found) }
     })
     .await;
+}
+
+/// Waits until it holds this on every master.
+pub(crate) async fn all_hold(masters: &Masters, what: Option<u8>) {
+    for server in masters.servers() {
+        holds(server, what.map(owner)).await;
+    }
 }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use leasehold_core::{
-    command::{Acquire, Caller, Command, Op, Reply},
-    id::{CoordinatorId, FencingToken},
+    command::{Acquire, Op, Reply},
+    id::FencingToken,
 };
 use leasehold_store::Store;
 use leasehold_tests::{
@@ -14,9 +14,12 @@ use leasehold_tests::{
 };
 use redis::Commands;
 
-use crate::quorum::site::{
-    MAX_TTL, MEMORY, PATIENCE, PROMPT, acquire, key, name, owner, proxied, run, store, take,
-    try_run,
+use crate::{
+    quorum::site::{
+        LONG, PATIENCE, PROMPT, acquire, all_hold, key, long, owner, proxied, renew_for, run,
+        store, take, try_run,
+    },
+    store::command,
 };
 
 /// Returns the newest token that a master knows of the lock `x`.
@@ -55,9 +58,8 @@ async fn a_grant_of_a_later_try_is_not_undone_with_an_earlier_one() {
         proxy.lose(undo, Loss::ReplyAfter(Duration::ZERO));
     }
     let waits = Acquire {
-        ttl: MAX_TTL * 60,
         wait: true,
-        ..acquire(1)
+        ..long(1)
     };
     let failed = try_run(&store, Op::Acquire(waits.clone())).await;
     assert!(failed.is_err(), "{failed:?}");
@@ -87,12 +89,8 @@ async fn an_acquire_that_is_sent_again_leaves_a_longer_end_as_it_is() {
     let masters = Masters::start(3).bootstrapped();
     let store = store(&masters, "here").await;
     let token = take(&store, acquire(1)).await;
-    let renew = Op::Renew {
-        token: None,
-        owner: owner(1),
-        ttl: PROMPT * 60,
-    };
-    assert_eq!(run(&store, renew).await.reply, Reply::Renewed);
+    let renewed = run(&store, renew_for(LONG * 10, 1)).await.reply;
+    assert_eq!(renewed, Reply::Renewed);
     let again = Acquire {
         again: true,
         ..acquire(1)
@@ -101,7 +99,7 @@ async fn an_acquire_that_is_sent_again_leaves_a_longer_end_as_it_is() {
     for server in masters.servers() {
         let left: u64 = server.connection().pttl("lock:x").unwrap();
         // The test takes no longer than what is missing.
-        assert!(Duration::from_millis(left) > PROMPT * 50, "{left} ms");
+        assert!(Duration::from_millis(left) > LONG * 9, "{left} ms");
     }
 }
 
@@ -115,27 +113,11 @@ async fn a_later_try_has_a_larger_token_than_one_that_no_master_knows() {
         proxy.lose(Call::With(b"client".to_vec()), Loss::RequestCut);
     }
     let far = store_time(&masters) + 60_000_000;
-    let ahead = Command {
-        name: name("x"),
-        caller: Caller {
-            coordinator: CoordinatorId::new("here"),
-            floor: FencingToken::new(far),
-            token_memory: MEMORY,
-            not_after: None,
-        },
-        op: Op::Acquire(acquire(1)),
-    };
+    let mut ahead = command("here", "x", Op::Acquire(acquire(1)));
+    ahead.caller.floor = FencingToken::new(far);
     let failed = store.execute(ahead).await;
     assert!(failed.is_err(), "{failed:?}");
-    for server in masters.servers() {
-        wait::until("the try to be undone", PROMPT, || async {
-            match key(server) {
-                None => Ok(()),
-                found => Err(found),
-            }
-        })
-        .await;
-    }
+    all_hold(&masters, None).await;
     let again = Acquire {
         again: true,
         ..acquire(1)

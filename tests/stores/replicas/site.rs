@@ -1,11 +1,8 @@
 //! A master, two replicas, and coordinators that want some of them to acknowledge.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use leasehold_proto::v1::GrantedLock;
-use leasehold_tests::{
-    Coordinator, CoordinatorProcess, Latencies, RawSession, Replicas, raw::exclusive,
-};
+use leasehold_tests::{Coordinator, CoordinatorProcess, RawSession, Replicas};
 use redis::aio::MultiplexedConnection;
 
 /// Time within which replicas must acknowledge.
@@ -127,53 +124,4 @@ async fn coordinators_clients(master: &mut MultiplexedConnection) -> Vec<String>
         .lines()
         .filter(|client| client.contains(" name=leasehold "));
     ours.map(ToOwned::to_owned).collect()
-}
-
-/// Takes locks of numbered names.
-pub(crate) async fn take(
-    session: &mut RawSession,
-    prefix: &str,
-    number: usize,
-) -> Vec<GrantedLock> {
-    let mut locks = Vec::new();
-    for n in 0..number {
-        let lock = session.take_one(exclusive(&format!("{prefix}/{n}"))).await;
-        locks.push(lock);
-    }
-    locks
-}
-
-/// Gives locks back one after the other.
-pub(crate) async fn give_back(
-    what: &str,
-    session: &mut RawSession,
-    locks: &[GrantedLock],
-) -> Latencies {
-    let mut latencies = Latencies::new(what);
-    for lock in locks {
-        let sent = Instant::now();
-        assert!(session.release(lock).await);
-        latencies.record(sent.elapsed());
-    }
-    latencies.print();
-    latencies
-}
-
-/// Sends heartbeats, each as soon as the one before was answered.
-pub(crate) async fn heartbeats(what: &str, session: &mut RawSession, number: usize) -> Latencies {
-    let mut latencies = Latencies::new(what);
-    for _ in 0..number {
-        let sent = Instant::now();
-        session.heartbeat().await;
-        latencies.record(sent.elapsed());
-    }
-    latencies.print();
-    latencies
-}
-
-/// Asserts that something is as fast as before: by the median, with room for the noise of a busy machine.
-pub(crate) fn as_fast(before: &Latencies, after: &Latencies) {
-    let (before, after) = (before.quantile(0.5), after.quantile(0.5));
-    let bound = before * 3 + Duration::from_millis(2);
-    assert!(after <= bound, "{after:?}, and {before:?} before");
 }

@@ -1,5 +1,4 @@
-//! Locks in the master that sentinels name: a master, two replicas and three sentinels, all of them real. These measure,
-//! and load the machine, so each test runs alone.
+//! Locks in the master that sentinels name: a master, two replicas and three sentinels, all of them real.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,

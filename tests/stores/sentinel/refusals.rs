@@ -4,7 +4,7 @@ use leasehold_tests::{
     Coordinator, CoordinatorProcess, RedisServer, Sentinels, sentinels::MASTER_NAME, wait,
 };
 
-use crate::sentinel::scene::{LIMIT, session};
+use crate::sentinel::scene::{LIMIT, has, session};
 
 /// Waits until a coordinator says this is why it is not ready.
 async fn says(coordinator: &CoordinatorProcess, expected: &str) {
@@ -99,4 +99,37 @@ async fn a_node_of_a_cluster_is_not_taken_for_a_server_that_has_all_locks() {
     )
     .await;
     says(&coordinator, "redis+cluster://host,host,host").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_host_that_does_not_exist_is_named_until_another_one_is_told() {
+    // Too long for a name, so that nobody needs to be asked for it.
+    let nowhere = "x".repeat(64);
+    let redis = RedisServer::start();
+    // It knows a master by itself and never fails over, so that the test decides its answers.
+    let sentinel = RedisServer::options()
+        .sentinel(format!(
+            "sentinel resolve-hostnames yes\n\
+             sentinel announce-hostnames yes\n\
+             sentinel monitor m {nowhere} 6379 9\n"
+        ))
+        .start();
+    let coordinator = start(format!("redis+sentinel://{}/m", sentinel.address()));
+    let expected = format!("cannot connect to Redis at {nowhere}:6379");
+    says(&coordinator, &expected).await;
+    let port = redis.address().port().to_string();
+    for words in [
+        &["REMOVE", "m"][..],
+        &["MONITOR", "m", "127.0.0.1", &port, "9"],
+    ] {
+        let mut command = redis::cmd("SENTINEL");
+        command.arg(words).exec(&mut sentinel.connection()).unwrap();
+    }
+    wait::until("the coordinator to be ready", LIMIT, || {
+        coordinator.readiness()
+    })
+    .await;
+    let mut session = session(&coordinator).await;
+    session.acquire("name").await;
+    assert!(has(&redis, "name").await);
 }

@@ -7,18 +7,21 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use leasehold_core::{
-    command::{Acquire, Caller, Command, End, Executed, Op, Reply, Resume},
-    id::{Actor, CoordinatorId, FencingToken, OwnerId, SessionId},
+    command::{Acquire, Executed, Op, Reply, Resume},
+    id::{FencingToken, OwnerId, SessionId},
     mode::Mode,
-    name::{ClientName, LockName, Value},
+    name::ClientName,
     time::StoreTime,
 };
 use leasehold_store::Store;
 use leasehold_tests::{RedisServer, WallClock, raw::fresh_owner_id, wait, wall_clock::micros};
 
-use crate::conformance::{
-    site::{self, LATE, Site, TTL},
-    topology::{Offers, Topology},
+use crate::{
+    conformance::{
+        site::{self, LATE, Site, TTL},
+        topology::{Offers, Topology},
+    },
+    store,
 };
 
 /// The memory of coordinators that remember tokens for a short time, and of one that does so for long.
@@ -41,32 +44,24 @@ enum Use {
 struct Name<'a> {
     store: &'a Store,
     coordinator: &'static str,
-    name: LockName,
+    name: &'a str,
     mode: Mode,
 }
 
 impl<'a> Name<'a> {
-    fn new((store, coordinator): (&'a Store, &'static str), name: &str, mode: Mode) -> Self {
+    fn new((store, coordinator): (&'a Store, &'static str), name: &'a str, mode: Mode) -> Self {
         Self {
             store,
             coordinator,
-            name: LockName::parse(name).unwrap(),
+            name,
             mode,
         }
     }
 
     async fn execute(&self, memory: Duration, floor: i64, op: Op) -> Executed {
-        let caller = Caller {
-            coordinator: CoordinatorId::new(self.coordinator),
-            floor: FencingToken::new(floor),
-            token_memory: memory,
-            not_after: None,
-        };
-        let command = Command {
-            name: self.name.clone(),
-            caller,
-            op,
-        };
+        let mut command = store::command(self.coordinator, self.name, op);
+        command.caller.floor = FencingToken::new(floor);
+        command.caller.token_memory = memory;
         self.store.execute(command).await.unwrap().executed
     }
 
@@ -80,8 +75,7 @@ impl<'a> Name<'a> {
     }
 
     async fn release(&self, owner: OwnerId) -> Executed {
-        let end = End::Clean;
-        let released = self.execute(SHORT, 0, Op::Release { owner, end }).await;
+        let released = self.execute(SHORT, 0, store::release(owner)).await;
         let is_released = matches!(released.reply, Reply::Released { held: true, .. });
         assert!(is_released, "{:?}: {released:?}", self.name);
         released
@@ -111,17 +105,12 @@ impl<'a> Name<'a> {
                 (Some(owner), token)
             }
             Use::Renew => {
-                let renewed = self
-                    .execute(
-                        SHORT,
-                        0,
-                        Op::Renew {
-                            owner,
-                            token: None,
-                            ttl: TTL,
-                        },
-                    )
-                    .await;
+                let renewal = Op::Renew {
+                    owner,
+                    token: None,
+                    ttl: TTL,
+                };
+                let renewed = self.execute(SHORT, 0, renewal).await;
                 assert_eq!(renewed.reply, Reply::Renewed);
                 (Some(owner), token)
             }
@@ -213,17 +202,10 @@ fn fresh() -> OwnerId {
 fn acquire(mode: Mode) -> (Op, OwnerId) {
     let owner = fresh();
     let acquire = Acquire {
-        owner,
         session: Some(SessionId::from_bytes([7; 16])),
-        actor: Actor::NOBODY,
-        client_name: ClientName::default(),
         mode,
-        value: Value::default(),
         ttl: TTL,
-        lock_delay: Duration::ZERO,
-        max_hold: None,
-        wait: true,
-        again: false,
+        ..store::acquire(owner)
     };
     (Op::Acquire(acquire), owner)
 }

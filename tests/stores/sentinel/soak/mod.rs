@@ -1,9 +1,4 @@
-//! Soak tests, which `make test` leaves to `make soak`: fail-overs, some of them under load.
+//! Soak tests, which `make test` leaves to `make soak`: fail-overs that take seconds each.
 
-mod clock;
-mod contended;
-mod differing;
 mod following;
-mod killed;
-mod load;
 mod replicated;
