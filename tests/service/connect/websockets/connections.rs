@@ -14,14 +14,16 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 
 use super::client::{Socket, address, ask, seconds};
 
-const TTL: Duration = Duration::from_secs(2);
-/// Time for pings, and as much for their answers.
+const TTL: Duration = Duration::from_secs(3);
+/// Time for the answer to a ping, much less than a lease lasts.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// Time between pings, and within which a client must read.
 const KEEPALIVE: Duration = Duration::from_millis(300);
 
-fn coordinator(timeout: Duration) -> Coordinator {
+fn coordinator() -> Coordinator {
     Coordinator::in_process_with([
         format!("--keepalive-interval={}ms", KEEPALIVE.as_millis()),
-        format!("--keepalive-timeout={}ms", timeout.as_millis()),
+        format!("--keepalive-timeout={}ms", PATIENCE.as_millis()),
     ])
 }
 
@@ -50,19 +52,18 @@ async fn a_session_over_tls_releases_when_it_is_killed() {
 
 #[tokio::test]
 async fn a_silent_client_is_pinged_and_kept() {
-    let patience = Duration::from_secs(1);
-    let coordinator = coordinator(patience);
+    let coordinator = coordinator();
     let address = address(&coordinator.endpoint());
     let mut session = Socket::open(address, Duration::from_secs(30)).await;
     // The library answers pings as long as it is read.
-    let silence = timeout(patience * 2, session.next(PROMPT)).await;
+    let silence = timeout(PATIENCE * 2, session.next(PROMPT)).await;
     assert!(silence.is_err(), "{silence:?}");
     session.acquire("a").await;
 }
 
 #[tokio::test]
 async fn behind_a_proxy_that_swallows_everything_a_lock_ends_with_its_lease() {
-    let coordinator = coordinator(KEEPALIVE);
+    let coordinator = coordinator();
     let proxy = FaultProxy::before(&coordinator.endpoint()).await;
     let mut holder = Socket::open(proxy.address(), TTL).await;
     let direct = address(&coordinator.endpoint());
@@ -73,13 +74,13 @@ async fn behind_a_proxy_that_swallows_everything_a_lock_ends_with_its_lease() {
     holder.beat().await;
     proxy.black_hole();
     // The connection is given up early, which releases nothing: the client may be alive.
-    wait::until("the end of the connection", PROMPT, || async {
+    let silent = wait::until("the end of the connection", PROMPT, || async {
         let metrics = coordinator.metrics().await;
         let silent = metrics.sum("leasehold_connections_silent_total");
         if silent == 1.0 { Ok(()) } else { Err(silent) }
-    })
-    .await;
-    waiter.granted(&id, "a", PROMPT).await;
+    });
+    // Who waits has to be read meanwhile, to answer pings.
+    tokio::join!(waiter.granted(&id, "a", PROMPT), silent);
     assert!(heard.elapsed() >= TTL * 9 / 10, "{:?}", heard.elapsed());
 }
 
