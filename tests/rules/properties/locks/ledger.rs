@@ -67,16 +67,23 @@ impl Ledger {
                 }
             }
         }
-        if let (Deed::Resume(resumption), Reply::Resumed { token, .. }) = (event.deed, &event.reply)
-            && let Found::Place(_) = found
+        let mut resumed = None;
+        if let (Deed::Resume(resumption), Reply::Resumed { token, mode, .. }) =
+            (event.deed, &event.reply)
+            && let Found::Place(place) = found
         {
-            grants.push((*token, (resumption.next, event.by), true, None));
+            let next = resumption.next;
+            resumed = Some((next, place));
+            grants.push((*token, (next, event.by), true, Some(chosen(*mode))));
         }
         grants.sort_unstable_by_key(|(token, ..)| *token);
         let mut made = Vec::new();
         for (token, (owner, coordinator), fresh, permits) in grants {
             let ask = asked[owner.0].ask;
-            let mode = self.granted(ask.mode);
+            // A place that was resumed asks for what it was taken with, whatever it got.
+            let place = resumed.filter(|(next, _)| *next == owner);
+            let wanted = place.map_or(ask.mode, |(_, place)| asked[place.0].ask.mode);
+            let mode = self.granted(wanted);
             if let Some(permits) = permits {
                 self.check_chosen(permits, mode, event);
             }

@@ -12,6 +12,7 @@ use leasehold_core::{
 use crate::locks::{
     history::{Asked, Deed, Event, Found, Owner},
     hold::Grant,
+    modes::{chosen, fewest},
 };
 
 /// An acquire that waits.
@@ -157,8 +158,12 @@ impl Line {
             return;
         };
         (waiter.owner, waiter.coordinator) = (next, event.by);
-        let same = (waiter.mode, before.actor, before.ask.lock_delay)
-            == (after.ask.mode, after.actor, after.ask.lock_delay);
+        // It may have been granted what is left at once: the ledger checks the number.
+        let is_left = chosen(after.ask.mode).is_some_and(|left| left < waiter.mode.permits());
+        let same_mode = waiter.mode == after.ask.mode
+            || is_left && fewest(waiter.mode) == fewest(after.ask.mode);
+        let same = same_mode
+            && (before.actor, before.ask.lock_delay) == (after.actor, after.ask.lock_delay);
         self.check(same, "resumed as another", event);
     }
 
