@@ -6,6 +6,3 @@ mod family;
 mod queue;
 mod resume;
 mod watching;
-
-/// Longest time until anything happens that has to.
-const LATE: std::time::Duration = leasehold_tests::raw::PROMPT;

@@ -45,8 +45,7 @@ async fn queued_behind_a_writer(site: &Site) {
     scene.waits(0, shared(2, "behind/s")).await;
     scene.waits(0, exclusive(1, "behind/x")).await;
     let circle = [reader, behind, writer];
-    let ended = scene.ends(reader, &circle, &["behind/s", "behind/x"]).await;
-    let message = ended.message;
+    let message = scene.ends(reader, &circle, &["behind/s", "behind/x"]).await;
     assert!(message.contains("\"behind/s\", queued behind"), "{message}");
     scene.goes_on(reader).await;
 }
@@ -60,10 +59,9 @@ async fn queued_behind_a_writer_that_holds_nothing(site: &Site) {
     scene.waits(0, exclusive(1, "idle/x")).await;
     scene.waits(2, exclusive(1, "idle/s")).await;
     scene.waits(1, shared(1, "idle/s")).await;
-    let ended = scene
+    let message = scene
         .ends(behind, &[behind, reader], &["idle/s", "idle/x"])
         .await;
-    let message = ended.message;
     assert!(message.contains("queued behind a waiter of"), "{message}");
     scene.goes_on(behind).await;
 }
@@ -146,7 +144,6 @@ async fn several_names_that_come_last(site: &Site) {
         .await;
     scene.waits(1, exclusive(1, "last/a")).await;
     assert!(scene.all_wait().await, "b may come free");
-    scene.closes();
     scene.lets_go(third).await;
     scene
         .ends(of_several, &[of_several, of_single], &["last/a", "last/c"])

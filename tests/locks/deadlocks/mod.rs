@@ -1,5 +1,5 @@
 //! Deadlocks end, and no wait is aborted without one: over coordinators, modes, actors and kinds of acquire, on Redis and in
-//! memory. The tests sleep most of the time and run side by side; those that measure or load the machine run alone.
+//! memory.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -10,9 +10,6 @@
 mod client;
 mod cost;
 mod cycles;
-mod innocent;
-mod killed;
 mod monitor;
-mod off;
 mod scene;
 mod soak;

@@ -1,20 +1,15 @@
 //! Scene of a few actors that block each other, and its end.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::future::{FutureExt, select_all};
 use leasehold_proto::v1::{
     GrantedLock, SessionAcquire, SessionFailure, SessionResponse, session_response::Response,
 };
 
-use leasehold_tests::{Site, raw::PROMPT, stalls::Stalls};
+use leasehold_tests::{Site, raw::PROMPT};
 
 use crate::deadlocks::client::{Client, Waiting, deadlock};
-
-/// Within what a deadlock is ended, from when its last wait was asked for.
-const ENDED_WITHIN: Duration = Duration::from_secs(2);
-/// The times that processes take turns meanwhile: clients, coordinators, which look twice and tell one another, and Redis.
-const TURNS: u32 = 10;
 
 /// An actor: of which of the scene's clients, and its number.
 pub(crate) type Who = (usize, u64);
@@ -24,23 +19,8 @@ pub(crate) struct Scene {
     clients: Vec<Client>,
     held: Vec<(Who, GrantedLock)>,
     waiting: Vec<(Who, Waiting)>,
-    /// The time at which the newest wait was asked for.
-    closed: Instant,
     /// Every owner id and ticket that a message has shown.
     secrets: Vec<Vec<u8>>,
-}
-
-/// End of a deadlock.
-pub(crate) struct Ended {
-    /// The time since its last wait was asked for.
-    pub(crate) after: Duration,
-    /// The message that the victim got.
-    pub(crate) message: String,
-}
-
-/// Returns the time within which a deadlock ends on this machine, which may have stood still at each turn.
-pub(crate) fn ended_within(stalls: &Stalls) -> Duration {
-    stalls.stretch(ENDED_WITHIN, TURNS)
 }
 
 impl Scene {
@@ -50,7 +30,6 @@ impl Scene {
             clients: Vec::new(),
             held: Vec::new(),
             waiting: Vec::new(),
-            closed: Instant::now(),
             secrets: Vec::new(),
         };
         for at in 0..clients {
@@ -69,15 +48,9 @@ impl Scene {
     /// Makes it wait for a lock that is not free.
     pub(crate) async fn waits(&mut self, client: usize, acquire: SessionAcquire) {
         let who = (client, acquire.actor);
-        self.closed = Instant::now();
         let waiting = self.clients[client].wait_for(acquire).await;
         self.secrets.push(waiting.ticket.clone());
         self.waiting.push((who, waiting));
-    }
-
-    /// Notes that the last thing that a deadlock needs is about to happen, where that is no wait.
-    pub(crate) fn closes(&mut self) {
-        self.closed = Instant::now();
     }
 
     /// Makes it ask for a lock that is refused at once, with this reason.
@@ -132,12 +105,11 @@ impl Scene {
     }
 
     /// Waits for the end of the deadlock: the wait of `victim` fails, and its message names every actor in `circle`, beginning
-    /// with the victim, and these locks.
-    pub(crate) async fn ends(&mut self, victim: Who, circle: &[Who], names: &[&str]) -> Ended {
+    /// with the victim, and these locks. Returns the message.
+    pub(crate) async fn ends(&mut self, victim: Who, circle: &[Who], names: &[&str]) -> String {
         // What a victim held on the way to more is given back by itself: another may have been granted it by now.
         let is_failure = |answer: &Response| !matches!(answer, Response::Granted(_));
         let (who, answer) = self.next(PROMPT, is_failure).await;
-        let after = self.closed.elapsed();
         assert_eq!(who, victim, "the victim is the youngest wait: {answer:?}");
         let SessionFailure { message, .. } = deadlock(answer);
         for (place, (client, actor)) in circle.iter().enumerate() {
@@ -160,7 +132,7 @@ impl Scene {
         for secret in &self.secrets {
             assert!(!tells(&message, secret), "a secret was told: {message}");
         }
-        Ended { after, message }
+        message
     }
 
     /// Releases everything that the victim holds; every other actor is granted the lock that it waits for, then releases

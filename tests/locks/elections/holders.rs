@@ -1,6 +1,5 @@
 //! Elections as locks of their names: the holders that count as leaders, and those that wait.
 
-use crate::LATE;
 use leasehold_proto::v1::{
     AcquireOutcome, AcquireRequest, ReleaseRequest, lock_service_client::LockServiceClient,
 };
@@ -15,9 +14,9 @@ async fn a_candidate_that_resigns_while_it_waits_leaves_the_queue() {
     const ELECTION: &str = "holders/resigns";
     let site = Site::redis(2).await;
     let mut first = site.candidate(0, ELECTION, b"first").await;
-    let term = first.elected(LATE).await;
+    let term = first.elected(PROMPT).await;
     let mut observer = site.observer(1, ELECTION).await;
-    assert_eq!(observer.next(LATE).await.token(), Some(term.token));
+    assert_eq!(observer.next(PROMPT).await.token(), Some(term.token));
     let second = site.candidate(1, ELECTION, b"second").await;
     let mut third = site.candidate(0, ELECTION, b"third").await;
     assert_eq!(second.campaigning().position, 1);
@@ -33,13 +32,13 @@ async fn a_candidate_that_resigns_while_it_waits_leaves_the_queue() {
     let fifth = site.candidate(1, ELECTION, b"fifth").await;
     assert_eq!(fifth.campaigning().position, 2);
     assert!(first.resign().await);
-    let next = third.elected(LATE).await;
+    let next = third.elected(PROMPT).await;
     assert!(next.token > term.token);
-    observer.leads(next.token, LATE).await;
+    observer.leads(next.token, PROMPT).await;
     assert!(!fifth.resign().await);
     assert!(third.resign().await);
     // Nobody else ever led.
-    observer.until(LATE, |seen| seen.leader.is_none()).await;
+    observer.until(PROMPT, |seen| seen.leader.is_none()).await;
     let tokens: Vec<_> = observer.log().iter().filter_map(raw::Seen::token).collect();
     assert_eq!(tokens, [term.token, next.token]);
     drop(observer);
@@ -51,24 +50,24 @@ async fn the_holder_of_the_lock_leads() {
     const ELECTION: &str = "holders/lock";
     let site = Site::redis(2).await;
     let mut observer = site.observer(1, ELECTION).await;
-    assert_eq!(observer.next(LATE).await.token(), None);
+    assert_eq!(observer.next(PROMPT).await.token(), None);
     // By a session.
     let mut session = site.session(0).await;
     let acquire = raw::with_value("a session", raw::exclusive(ELECTION));
     let id = session.ask_for(acquire).await;
     let held = session.granted(id, PROMPT).await;
-    let seen = observer.next(LATE).await;
+    let seen = observer.next(PROMPT).await;
     assert_eq!(seen.token(), Some(held.lock.fencing_token));
     assert_eq!(seen.value(), Some(&b"a session"[..]));
     assert_eq!(site.leader(0, ELECTION).await, seen.leader);
     let mut candidate = site.candidate(1, ELECTION, b"candidate").await;
     assert_eq!(candidate.campaigning().position, 1);
     assert!(session.release(&held.lock).await);
-    let term = candidate.elected(LATE).await;
+    let term = candidate.elected(PROMPT).await;
     assert!(term.token > held.lock.fencing_token);
-    observer.leads(term.token, LATE).await;
+    observer.leads(term.token, PROMPT).await;
     assert!(candidate.resign().await);
-    observer.until(LATE, |seen| seen.leader.is_none()).await;
+    observer.until(PROMPT, |seen| seen.leader.is_none()).await;
 
     // By the unary calls.
     let mut unary = LockServiceClient::new(site.channel(0));
@@ -84,7 +83,7 @@ async fn the_holder_of_the_lock_leads() {
         .unwrap()
         .into_inner();
     assert_eq!(granted.outcome(), AcquireOutcome::Granted);
-    let seen = observer.leads(granted.fencing_token, LATE).await;
+    let seen = observer.leads(granted.fencing_token, PROMPT).await;
     let leader = seen.leader.clone().unwrap();
     assert_eq!(leader.value, b"a cron job");
     assert_eq!((&*leader.client_name, &*leader.session_id), ("cron", ""));
@@ -94,7 +93,7 @@ async fn the_holder_of_the_lock_leads() {
         owner_id: granted.owner_id,
     };
     assert!(unary.release(release).await.unwrap().into_inner().released);
-    observer.until(LATE, |seen| seen.leader.is_none()).await;
+    observer.until(PROMPT, |seen| seen.leader.is_none()).await;
     session.close().await;
     drop(observer);
     site.nothing_is_left().await;
@@ -105,7 +104,7 @@ async fn a_holder_of_the_shared_lock_does_not_lead() {
     const ELECTION: &str = "holders/shared";
     let site = Site::redis(2).await;
     let mut observer = site.observer(1, ELECTION).await;
-    assert_eq!(observer.next(LATE).await.token(), None);
+    assert_eq!(observer.next(PROMPT).await.token(), None);
     let mut session = site.session(0).await;
     let id = session.ask_for(raw::shared(ELECTION)).await;
     let shared = session.granted(id, PROMPT).await;
@@ -113,9 +112,9 @@ async fn a_holder_of_the_shared_lock_does_not_lead() {
     let mut candidate = site.candidate(1, ELECTION, b"candidate").await;
     assert_eq!(candidate.campaigning().position, 1);
     assert!(session.release(&shared.lock).await);
-    let term = candidate.elected(LATE).await;
+    let term = candidate.elected(PROMPT).await;
     // The first that the observer is told of: nobody led before.
-    assert_eq!(observer.next(LATE).await.token(), Some(term.token));
+    assert_eq!(observer.next(PROMPT).await.token(), Some(term.token));
     assert!(candidate.resign().await);
     session.close().await;
     drop(observer);

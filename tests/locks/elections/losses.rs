@@ -2,7 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use crate::LATE;
 use futures_util::future::join_all;
 use leasehold_client::{HoldError, LostReason as Reason};
 use leasehold_proto::v1::{LostReason, campaign_response::Response};
@@ -36,8 +35,8 @@ impl How {
     /// Returns the longest time until the leader learns of it: at the next renewal, or at once.
     fn bound(self) -> Duration {
         match self {
-            Self::Forced => LATE,
-            _ => TTL / 3 + LATE,
+            Self::Forced => PROMPT,
+            _ => TTL / 3 + PROMPT,
         }
     }
 
@@ -62,7 +61,7 @@ impl How {
 /// Checks that after a loss the lock is another's or free, and that candidates are elected again.
 async fn goes_on(site: &Site, election: &str, token: i64) {
     let mut next = site.candidate(1, election, b"next").await;
-    let term = next.elected(2 * LATE).await;
+    let term = next.elected(PROMPT).await;
     assert!(term.token > token);
     assert!(!site.is_current(0, election, token).await);
     assert!(site.is_current(0, election, term.token).await);
@@ -73,7 +72,7 @@ async fn wire(site: &Site, how: How) {
     let election = format!("losses/wire/{how:?}");
     let mut redis = site.plain().await;
     let mut leader = RawCandidate::campaign(site.channel(0), &election, b"old", TTL).await;
-    let term = leader.elected(LATE).await;
+    let term = leader.elected(PROMPT).await;
     how.depose(site, &mut redis, &election).await;
     let (_, reason) = leader.lost(how.bound()).await;
     assert_eq!(reason, how.reasons().0, "{how:?}");
@@ -122,25 +121,25 @@ async fn a_waiting_candidate_follows_a_deposed_leader_and_observers_see_it() {
         let election = format!("losses/next/{how:?}");
         let mut redis = site.plain().await;
         let mut leader = RawCandidate::campaign(site.channel(0), &election, b"old", TTL).await;
-        let term = leader.elected(LATE).await;
+        let term = leader.elected(PROMPT).await;
         let mut next = site.candidate(1, &election, b"new").await;
         let mut observers = [
             site.observer(0, &election).await,
             site.observer(1, &election).await,
         ];
         for observer in &mut observers {
-            assert_eq!(observer.next(LATE).await.token(), Some(term.token));
+            assert_eq!(observer.next(PROMPT).await.token(), Some(term.token));
         }
         how.depose(&site, &mut redis, &election).await;
         let (told, _) = leader.lost(how.bound()).await;
-        let second = next.elected(2 * LATE).await;
+        let second = next.elected(PROMPT).await;
         assert!(second.token > term.token);
         if how == How::Stolen {
             // As long as the stranger had it, nobody led.
             assert!(told < second.at, "two led");
         }
         for observer in &mut observers {
-            let seen = observer.leads(second.token, LATE).await;
+            let seen = observer.leads(second.token, PROMPT).await;
             assert_eq!(seen.value(), Some(&b"new"[..]));
         }
         assert!(next.resign().await);
@@ -161,13 +160,13 @@ async fn late_actions_of_a_former_leader_are_refused() {
         .unwrap();
     let jobs = FencedResource::new("jobs");
     let mut old = site.candidate(0, ELECTION, b"old").await;
-    let first = old.elected(LATE).await;
+    let first = old.elected(PROMPT).await;
     assert!(jobs.write(&mut redis, first.token, "old").await.unwrap());
     assert!(site.is_current(1, ELECTION, first.token).await);
     let mut new = site.candidate(1, ELECTION, b"new").await;
     // It is told, and does not listen.
     site.force(1, ELECTION).await;
-    let second = new.elected(LATE).await;
+    let second = new.elected(PROMPT).await;
     assert!(second.token > first.token);
     // It may be late with its first write, or not.
     for at in 0..2 {
@@ -179,7 +178,7 @@ async fn late_actions_of_a_former_leader_are_refused() {
     assert!(!late.unwrap());
     assert_eq!(jobs.values(&mut redis).await.unwrap(), ["old", "new"]);
     // Nor can it say anything as the leader, nor resign for the other.
-    let (_, told) = old.next(LATE).await;
+    let (_, told) = old.next(PROMPT).await;
     assert!(matches!(told, Ok(Some(Response::Lost(_)))), "{told:?}");
     drop(old);
     let seen = site.leader(0, ELECTION).await.unwrap();

@@ -2,9 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use crate::LATE;
 use leasehold_proto::v1::{ObserveRequest, election_service_client::ElectionServiceClient};
-use leasehold_tests::{RawObserver, Site, audit, raw::Seen};
+use leasehold_tests::{RawObserver, Site, audit, raw::PROMPT, raw::Seen};
 use tonic::transport::Endpoint;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -15,7 +14,7 @@ async fn an_election_that_nobody_knows_has_no_leader_and_then_its_first() {
     for at in 0..2 {
         assert_eq!(site.leader(at, ELECTION).await, None);
         let mut observer = site.observer(at, ELECTION).await;
-        let first = observer.next(LATE).await;
+        let first = observer.next(PROMPT).await;
         assert_eq!((first.token(), first.skipped), (None, false));
         observers.push(observer);
     }
@@ -25,16 +24,16 @@ async fn an_election_that_nobody_knows_has_no_leader_and_then_its_first() {
     assert!(keys.is_empty(), "{keys:?}");
 
     let mut candidate = site.candidate(0, ELECTION, b"first").await;
-    let term = candidate.elected(LATE).await;
+    let term = candidate.elected(PROMPT).await;
     for (at, observer) in observers.iter_mut().enumerate() {
-        let seen = observer.next(LATE).await;
+        let seen = observer.next(PROMPT).await;
         assert_eq!((seen.token(), seen.skipped), (Some(term.token), false));
         assert_eq!(seen.value(), Some(&b"first"[..]));
         assert_eq!(site.leader(at, ELECTION).await, seen.leader);
     }
     assert!(candidate.resign().await);
     for observer in &mut observers {
-        let seen = observer.next(LATE).await;
+        let seen = observer.next(PROMPT).await;
         assert_eq!((seen.token(), seen.skipped), (None, false));
     }
     drop(observers);
@@ -70,18 +69,18 @@ async fn proclaimed_values_are_seen_by_all_in_order() {
     let mut observers: Vec<RawObserver> = Vec::new();
     for at in 0..6 {
         let mut observer = site.observer(at, ELECTION).await;
-        assert_eq!(observer.next(LATE).await.token(), None);
+        assert_eq!(observer.next(PROMPT).await.token(), None);
         observers.push(observer);
     }
     let mut leader = site.candidate(0, ELECTION, &0_u32.to_be_bytes()).await;
-    let term = leader.elected(LATE).await;
+    let term = leader.elected(PROMPT).await;
     for observer in &mut observers {
-        assert_eq!(observer.next(LATE).await.token(), Some(term.token));
+        assert_eq!(observer.next(PROMPT).await.token(), Some(term.token));
     }
     for number in 1..=VALUES {
         leader.proclaim(&number.to_be_bytes()).await;
         for observer in observers.iter_mut().filter(|_| number <= STEPS) {
-            let seen = observer.next(LATE).await;
+            let seen = observer.next(PROMPT).await;
             assert_eq!(seen.value(), Some(&number.to_be_bytes()[..]));
             assert!(!seen.skipped, "{seen:?}");
         }
@@ -89,7 +88,7 @@ async fn proclaimed_values_are_seen_by_all_in_order() {
     let last = VALUES.to_be_bytes();
     for observer in &mut observers {
         observer
-            .until(LATE, |seen| seen.value() == Some(&last[..]))
+            .until(PROMPT, |seen| seen.value() == Some(&last[..]))
             .await;
         numbers(observer.log(), term.token);
     }
@@ -105,7 +104,7 @@ async fn an_observer_that_does_not_read_gets_the_newest_and_is_told_that_it_skip
     let value = |number: u32| [&number.to_be_bytes()[..], &[7; 1000]].concat();
     let site = Site::redis(1).await;
     let mut leader = site.candidate(0, ELECTION, &value(0)).await;
-    let term = leader.elected(LATE).await;
+    let term = leader.elected(PROMPT).await;
     // Its window holds few of them.
     let endpoint = Endpoint::from_shared(site.endpoint(0).to_owned()).unwrap();
     let window = endpoint.initial_stream_window_size(4096);
@@ -119,7 +118,7 @@ async fn an_observer_that_does_not_read_gets_the_newest_and_is_told_that_it_skip
     }
     let newest = value(VALUES);
     reads
-        .until(LATE, |seen| seen.value() == Some(&newest[..]))
+        .until(PROMPT, |seen| seen.value() == Some(&newest[..]))
         .await;
     numbers(reads.log(), term.token);
 

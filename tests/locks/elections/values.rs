@@ -1,6 +1,5 @@
 //! Values that a leader proclaims, up to 4 KiB.
 
-use crate::LATE;
 use leasehold_client::{Failure, FailureKind};
 use leasehold_proto::v1::campaign_response::Response;
 use leasehold_tests::{RawCandidate, Site, raw::PROMPT, site::TTL};
@@ -23,7 +22,7 @@ async fn has_value(site: &Site, value: &[u8]) {
         assert_eq!(site.view(at, ELECTION).await.holders[0].value, value);
         // One that comes now is told of it first.
         let mut observer = site.observer(at, ELECTION).await;
-        assert_eq!(observer.next(LATE).await.value(), Some(value));
+        assert_eq!(observer.next(PROMPT).await.value(), Some(value));
     }
 }
 
@@ -31,17 +30,17 @@ async fn has_value(site: &Site, value: &[u8]) {
 async fn four_kibibytes_are_told_as_they_are_and_one_byte_more_is_refused() {
     let site = Site::redis(2).await;
     let mut observer = site.observer(1, ELECTION).await;
-    assert_eq!(observer.next(LATE).await.token(), None);
+    assert_eq!(observer.next(PROMPT).await.token(), None);
     let first = bytes(0, LARGEST);
     let mut leader = site.candidate(0, ELECTION, &first).await;
-    let term = leader.elected(LATE).await;
-    let seen = observer.leads(term.token, LATE).await;
+    let term = leader.elected(PROMPT).await;
+    let seen = observer.leads(term.token, PROMPT).await;
     assert_eq!(seen.value(), Some(&first[..]));
     has_value(&site, &first).await;
 
     let second = bytes(100, LARGEST);
     leader.proclaim(&second).await;
-    assert_eq!(observer.next(LATE).await.value(), Some(&second[..]));
+    assert_eq!(observer.next(PROMPT).await.value(), Some(&second[..]));
     has_value(&site, &second).await;
 
     // Too large, it changes nothing.

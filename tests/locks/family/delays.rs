@@ -13,7 +13,6 @@ use leasehold_tests::{
     wait,
 };
 
-use crate::LATE;
 use crate::family::want::Want;
 
 const DELAY: Duration = Duration::from_millis(1_500);
@@ -99,8 +98,8 @@ impl Case {
         assert_eq!((view.mode(), view.limit), expected, "{view:?}");
     }
 
-    /// Checks that the name is closed from `since` on for no less than the delay, and until `latest` at most.
-    async fn is_closed(&self, site: &Site, at: usize, since: Instant, latest: Duration) {
+    /// Checks that the name is closed from `since` on for no less than the delay.
+    async fn is_closed(&self, site: &Site, at: usize, since: Instant) {
         let ours = async {
             assert!(
                 !site.is_free_for(at, self.blocked.clone()).await,
@@ -113,12 +112,10 @@ impl Case {
             let mut session = site.session(at).await;
             let id = session.ask_for(self.blocked.clone()).await;
             session.granted_all(id, PROMPT * 2).await;
-            let took = since.elapsed();
+            assert!(since.elapsed() >= DELAY, "{}", self.name());
             session.close().await;
-            took
         };
         let theirs = async {
-            let mut taken = since;
             for name in self.foreign().names() {
                 let redis = site.plain().await;
                 wait::until("a stranger to have it", PROMPT * 2, || {
@@ -132,16 +129,10 @@ impl Case {
                     }
                 })
                 .await;
-                taken = taken.max(Instant::now());
                 assert!(since.elapsed() >= DELAY, "{name}: {:?}", since.elapsed());
             }
-            taken - since
         };
-        let (ours, theirs) = tokio::join!(ours, theirs);
-        for took in [ours, theirs] {
-            assert!(took >= DELAY, "{}: {took:?}", self.name());
-            assert!(took <= latest, "{}: {took:?}", self.name());
-        }
+        tokio::join!(ours, theirs);
         // So that the end finds nothing but ours.
         let mut redis = site.plain().await;
         for name in self.foreign().names() {
@@ -168,63 +159,11 @@ async fn locks_of_a_killed_client_stay_closed() {
             let died = Instant::now();
             worker.child().kill();
             case.is_shown(site, 1, DELAY).await;
-            case.is_closed(site, 1, died, DELAY + LATE).await;
+            case.is_closed(site, 1, died).await;
         }))
         .await;
     })
     .await;
-}
-
-/// The client falls silent: the delay comes after all that it was promised.
-#[tokio::test(flavor = "multi_thread")]
-async fn locks_of_a_silent_client_stay_closed() {
-    on_redis(async |site| {
-        join_all(cases("silent").iter().map(|case| async {
-            let mut session = site.session_of(0, SHORT).await;
-            for want in [case.held.clone(), case.foreign()] {
-                session.take(closing_for(DELAY, want.acquire())).await;
-            }
-            session.fall_silent();
-            let good_until = session.heartbeat().await;
-            assert_eq!(session.unread_unasked().len(), 0, "nothing is lost yet");
-            case.is_shown(site, 1, DELAY).await;
-            let early = good_until.saturating_duration_since(Instant::now());
-            assert!(early.is_zero(), "{} ended {early:?} early", case.name());
-            case.is_closed(site, 1, good_until, DELAY + LATE).await;
-        }))
-        .await;
-    })
-    .await;
-}
-
-/// The coordinator is killed: nobody ends the holds but time, and the delay comes on top.
-#[tokio::test(flavor = "multi_thread")]
-async fn locks_held_through_a_killed_coordinator_stay_closed() {
-    let mut site = Site::redis(3).await;
-    let cases = cases("orphaned");
-    let mut sessions = Vec::new();
-    let mut good_until = Vec::new();
-    for case in &cases {
-        let mut session = site.session_of(2, SHORT).await;
-        for want in [case.held.clone(), case.foreign()] {
-            session.take(closing_for(DELAY, want.acquire())).await;
-        }
-        session.fall_silent();
-        good_until.push(session.heartbeat().await);
-        assert_eq!(session.unread_unasked().len(), 0, "nothing is lost yet");
-        sessions.push(session);
-    }
-    site.kill(2);
-    let limit = SHORT + DELAY + LATE;
-    join_all(
-        cases
-            .iter()
-            .zip(&good_until)
-            .map(|(case, since)| case.is_closed(&site, 1, *since, limit)),
-    )
-    .await;
-    drop(sessions);
-    site.nothing_is_left().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,6 +1,6 @@
 //! Locks that are taken from their holders: every holder is notified, in every mode.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use leasehold_proto::v1::{GrantedLock, LostReason};
@@ -10,7 +10,6 @@ use leasehold_tests::{
     site::{delete, everywhere, on_redis, set_nx},
 };
 
-use crate::LATE;
 use crate::family::want::Want;
 
 /// Of sessions whose renewals are to find a loss: those come every third of it.
@@ -87,11 +86,9 @@ async fn hold(site: &Site, case: &Case, ttl: Duration) -> Held {
 }
 
 /// Checks that every holder gets one message, for this name alone, and still has the rest.
-async fn told(case: &Case, reason: LostReason, held: &mut Held, since: Instant, limit: Duration) {
+async fn told(case: &Case, reason: LostReason, held: &mut Held) {
     for (session, locks, kept) in &mut held.holders {
         let lost = session.lost(PROMPT).await;
-        let took = since.elapsed();
-        assert!(took <= limit, "{}: {took:?}", case.name);
         let (gone, rest): (Vec<&GrantedLock>, Vec<_>) =
             locks.iter().partition(|lock| lock.name == case.name);
         assert_eq!(lost.len(), 1, "{}: {lost:?}", case.name);
@@ -115,51 +112,14 @@ async fn a_force_release_is_told_to_every_holder_and_lets_the_next_in() {
         join_all(cases.iter().map(|case| async {
             // No renewal comes first, and finds nothing there.
             let mut held = hold(site, case, TTL * 10).await;
-            let forced = Instant::now();
             let token = site.force(0, &case.name).await;
             assert!(token > held.newest, "{}", case.name);
-            told(case, LostReason::Forced, &mut held, forced, LATE).await;
+            told(case, LostReason::Forced, &mut held).await;
             let granted = held.waiter.granted_all(held.waiting, PROMPT).await;
             let lock = granted.iter().find(|lock| lock.name == case.name).unwrap();
             assert!(lock.fencing_token > held.newest);
             let view = site.view(0, &case.name).await;
             assert_eq!((view.holder_count, view.waiter_count), (1, 0), "{view:?}");
-            held.waiter.close().await;
-        }))
-        .await;
-    })
-    .await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_deleted_key_is_told_to_every_holder_at_the_next_renewal_and_never_undone() {
-    on_redis(async |site| {
-        let cases = cases("deleted");
-        join_all(cases.iter().map(|case| async {
-            let mut redis = site.plain().await;
-            let mut held = hold(site, case, TTL).await;
-            let deleted = Instant::now();
-            assert!(delete(&mut redis, &case.name).await);
-            // Whoever waits is let in by a refresh, and the former holders do not come back beside it.
-            let waiter = &mut held.waiter;
-            let granted = waiter.granted_all(held.waiting, PROMPT).await;
-            let lock = granted.iter().find(|lock| lock.name == case.name).unwrap();
-            assert!(lock.fencing_token > held.newest);
-            for (session, locks, _) in &mut held.holders {
-                let lost = session.lost(PROMPT).await;
-                let took = deleted.elapsed();
-                assert!(took <= TTL / 3 + LATE, "{}: {took:?}", case.name);
-                assert_eq!(lost.len(), 1, "{lost:?}");
-                assert!(locks.iter().any(|lock| lock.owner_id == lost[0].owner_id));
-                let reason = lost[0].reason();
-                let gone = [LostReason::Deleted, LostReason::Taken];
-                assert!(gone.contains(&reason), "{reason:?}");
-                session.heartbeat().await;
-                assert!(session.unread_unasked().is_empty());
-            }
-            let view = site.view(0, &case.name).await;
-            assert_eq!(view.holder_count, 1, "{view:?}");
-            assert_eq!(view.fencing_token, lock.fencing_token);
             held.waiter.close().await;
         }))
         .await;
@@ -176,11 +136,9 @@ async fn a_key_taken_by_a_stranger_is_told_to_every_holder_and_left_to_the_stran
             let mut held = hold(site, case, TTL).await;
             held.waiter.cancel(held.waiting).await;
             held.waiter.not_granted(held.waiting, PROMPT).await;
-            let taken = Instant::now();
             assert!(delete(&mut redis, &case.name).await);
             assert!(set_nx(&mut redis, &case.name).await, "nobody was faster");
-            let limit = TTL / 3 + LATE;
-            told(case, LostReason::Taken, &mut held, taken, limit).await;
+            told(case, LostReason::Taken, &mut held).await;
             let view = site.view(0, &case.name).await;
             assert_eq!(view.holder_count, 1, "{view:?}");
             assert!(view.holders[0].foreign, "{view:?}");

@@ -9,12 +9,9 @@
 )]
 
 mod delays;
-mod killed;
 mod losses;
 mod reentrancy;
 mod repeated;
-mod rollout;
-mod sampled;
 mod semaphore;
 mod several;
 mod shared;

@@ -1,6 +1,6 @@
 //! Locks that an actor holds more than once.
 
-use leasehold_proto::v1::{LostReason, SessionAcquire, SessionFailure};
+use leasehold_proto::v1::{SessionAcquire, SessionFailure};
 use leasehold_tests::{
     RawSession, Site,
     raw::{PROMPT, by, exclusive, for_at_most, once_more, semaphore, several, shared},
@@ -161,42 +161,6 @@ async fn other_actors_of_a_session_and_nobody_queue_like_strangers() {
             .await;
         foreign.not_granted(id, PROMPT).await;
         session.close().await;
-    })
-    .await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn the_loss_of_what_is_held_twice_is_told_once() {
-    everywhere(async |site| {
-        let mut session = site.session(0).await;
-        for acquire in [
-            exclusive("twice/exclusive"),
-            shared("twice/shared"),
-            semaphore("twice/semaphore", 1, 2),
-        ] {
-            let name = acquire.name.clone();
-            let held = session.take_one(by(ME, acquire.clone())).await;
-            session.take_one(once_more(ME, acquire.clone())).await;
-            site.force(1, &name).await;
-            let lost = session.lost(PROMPT).await;
-            assert_eq!(lost.len(), 1, "{lost:?}");
-            assert_eq!(lost[0].owner_id, held.owner_id);
-            assert_eq!(lost[0].reason(), LostReason::Forced);
-            for _ in 0..2 {
-                let released = session.release_once(&held).await;
-                assert_eq!((released.released, released.hold_count), (false, 0));
-            }
-            // It holds nothing of it any more: its next acquire is its first.
-            let held = session.take_one(by(ME, acquire)).await;
-            assert_eq!(held.hold_count, 1);
-            assert!(session.release(&held).await);
-        }
-        session.heartbeat().await;
-        assert!(
-            session.unread_unasked().is_empty(),
-            "{:?}",
-            session.unread_unasked()
-        );
     })
     .await;
 }

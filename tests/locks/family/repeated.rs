@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold_proto::v1::{
-    AcquireOutcome, AcquireRequest, AcquireResponse, LockMode, ReleaseRequest, RenewRequest,
+    AcquireOutcome, AcquireRequest, AcquireResponse, LockMode, ReleaseRequest,
     lock_service_client::LockServiceClient,
 };
 use leasehold_tests::{
@@ -63,53 +63,6 @@ async fn begins(site: &Site, at: usize, request: AcquireRequest, number: u64) ->
     site.seen(0, &name, &what, |view| view.waiter_count == number)
         .await;
     waiting
-}
-
-/// At the same coordinator and at another one, whether the lock is waited for or not.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_repeated_acquire_has_the_grant_whose_answer_was_lost() {
-    everywhere(async |site| {
-        for (name, mode) in modes() {
-            let first = acquire(site, 0, request(name, mode)).await;
-            let again = acquire(site, 1, request(name, mode)).await;
-            let at_once = AcquireRequest {
-                wait: None,
-                ..request(name, mode)
-            };
-            let last = acquire(site, 0, at_once).await;
-            assert_eq!(first.fencing_token, again.fencing_token);
-            assert_eq!(first.fencing_token, last.fencing_token);
-            assert_eq!(first.permits, last.permits);
-            // What the attempts came to themselves is given back in the background.
-            let view = site
-                .seen(1, name, "one holder alone", |view| {
-                    (view.holder_count, view.waiter_count) == (1, 0)
-                })
-                .await;
-            assert_eq!(view.holders[0].session_id, "");
-
-            // The latest answer counts, for renewals and the release.
-            for (owner_id, counts) in [(&first, false), (&again, false), (&last, true)]
-                .map(|(answer, counts)| (answer.owner_id.clone(), counts))
-            {
-                let renewal = RenewRequest {
-                    name: name.to_owned(),
-                    owner_id: owner_id.clone(),
-                    ttl: wire(TTL),
-                };
-                let renewed = site.unary(1).renew(renewal).await.unwrap().into_inner();
-                assert_eq!(renewed.renewed, counts);
-                assert_eq!(release(site.unary(0), name, owner_id).await, counts);
-            }
-            site.free(name).await;
-
-            // After the release the key is that of another acquire.
-            let next = acquire(site, 0, request(name, mode)).await;
-            assert!(next.fencing_token > last.fencing_token);
-            assert!(release(site.unary(1), name, next.owner_id).await);
-        }
-    })
-    .await;
 }
 
 /// The first goes on waiting, as if its coordinator did not know that its client is gone.

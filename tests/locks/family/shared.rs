@@ -5,10 +5,8 @@ use leasehold_proto::v1::{GrantedLock, LockMode};
 use leasehold_tests::{
     RawSession, Site,
     raw::{PROMPT, by, exclusive, once_more, semaphore, shared},
-    report,
     site::everywhere,
 };
-use tokio_util::sync::CancellationToken;
 use tonic::Code;
 
 /// Sessions that wait, in this order, at one coordinator and the other.
@@ -45,32 +43,6 @@ async fn granted((session, id): &mut (RawSession, u64)) -> GrantedLock {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reader_behind_a_waiting_writer_waits() {
-    use LockMode::{Exclusive, Shared};
-    everywhere(async |site| {
-        let name = "fair";
-        let mut first = site.session(0).await;
-        let read = first.take_one(shared(name)).await;
-        // Not behind anybody: in at once.
-        assert!(site.is_free_for(1, shared(name)).await);
-        let [mut writer, mut reader] = queue(site, name, [Exclusive, Shared]).await;
-        // Behind the writer, also for who does not want to wait.
-        assert!(!site.is_free_for(1, shared(name)).await);
-        stands(site, name, Shared, 1, &[Exclusive, Shared]).await;
-
-        assert!(first.release(&read).await);
-        stands(site, name, Exclusive, 1, &[Shared]).await;
-        let written = granted(&mut writer).await;
-        assert!(written.fencing_token > read.fencing_token);
-        assert!(writer.0.release(&written).await);
-        stands(site, name, Shared, 1, &[]).await;
-        let read = granted(&mut reader).await;
-        assert!(read.fencing_token > written.fencing_token);
-    })
-    .await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn adjacent_readers_are_let_in_together_and_no_others() {
     use LockMode::{Exclusive, Shared};
     everywhere(async |site| {
@@ -101,79 +73,6 @@ async fn adjacent_readers_are_let_in_together_and_no_others() {
         for lock in tokens {
             assert!(lock.fencing_token > written.fencing_token);
         }
-    })
-    .await;
-}
-
-/// Takes and gives back a lock of its own until it is stopped. Returns the tokens of its grants: in a single Redis a token is
-/// the time of its grant in µs, so that they count the operations that Redis carried out between two grants of any name.
-async fn pace(mut session: RawSession, stop: CancellationToken) -> Vec<i64> {
-    let mut tokens = Vec::new();
-    while !stop.is_cancelled() {
-        let lock = session.take_one(exclusive("pace")).await;
-        tokens.push(lock.fencing_token);
-        assert!(session.release(&lock).await);
-    }
-    session.close().await;
-    tokens
-}
-
-/// More than one command grants: the rest follow at once, not with the next refresh, which comes up to a second later. All
-/// that are granted by one command have tokens next to each other, and those of the next begin with its time in µs. Another
-/// session's cycles are the clock, so that a slow machine is slow at both.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_hundred_and_fifty_adjacent_readers_are_let_in_at_once() {
-    const READERS: usize = 150;
-    const ROUNDS: usize = 5;
-    /// A refresh comes hundreds of cycles later, in half of the rounds at least.
-    const CYCLES: usize = 50;
-    everywhere(async |site| {
-        let name = "crowd";
-        let mut spreads = Vec::new();
-        for _ in 0..ROUNDS {
-            let stop = CancellationToken::new();
-            let pacing = tokio::spawn(pace(site.session(0).await, stop.clone()));
-            let mut first = site.session(0).await;
-            let held = first.take_one(exclusive(name)).await;
-            let mut sessions = [site.session(0).await, site.session(1).await];
-            let mut waiting = [Vec::new(), Vec::new()];
-            for reader in 0..READERS {
-                let at = reader % 2;
-                waiting[at].push(sessions[at].ask_for(shared(name)).await);
-            }
-            site.seen(0, name, "every reader", |view| {
-                view.waiter_count == READERS as u64
-            })
-            .await;
-            assert!(first.release(&held).await);
-            let granted = sessions.iter_mut().zip(&waiting);
-            let granted = granted.map(|(session, waiting)| async move {
-                let mut tokens = Vec::new();
-                for id in waiting {
-                    let lock = session.granted_all(*id, PROMPT).await.remove(0);
-                    tokens.push(lock.fencing_token);
-                }
-                tokens
-            });
-            let mut tokens = join_all(granted).await.concat();
-            tokens.sort_unstable();
-            stop.cancel();
-            let between = tokens[0]..tokens[READERS - 1];
-            let cycles = pacing.await.unwrap();
-            let cycles = cycles.iter().filter(|token| between.contains(token));
-            spreads.push(cycles.count());
-            let view = site.view(0, name).await;
-            assert_eq!(view.holder_count, READERS as u64);
-            assert_eq!(view.holders.len(), 100, "no more are shown");
-            join_all(sessions.map(RawSession::close)).await;
-            site.free(name).await;
-        }
-        // Refreshes would come at any time of their second.
-        spreads.sort_unstable();
-        report(format!(
-            "{READERS} readers were let in within {spreads:?} cycles"
-        ));
-        assert!(spreads[ROUNDS / 2] <= CYCLES, "{spreads:?}");
     })
     .await;
 }

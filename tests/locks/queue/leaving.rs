@@ -3,15 +3,11 @@
 
 use std::time::Duration;
 
-use leasehold_proto::v1::{AcquireOutcome, session_response::Response};
-use leasehold_tests::{
-    Coordinator, CoordinatorProcess, RawSession, RedisServer, audit, queue::queue_order,
-    raw::PROMPT, wait,
-};
+use leasehold_proto::v1::AcquireOutcome;
+use leasehold_tests::{RawSession, Site, queue::queue_order, raw::PROMPT, wait};
 use redis::aio::MultiplexedConnection;
 
 const NAME: &str = "left";
-const TTL: Duration = Duration::from_secs(10);
 const WAIT: Duration = Duration::from_millis(300);
 
 /// A waiter, its request, and the owner id under which it is queued.
@@ -22,26 +18,21 @@ struct Waiter {
 }
 
 impl Waiter {
-    async fn queue(coordinator: &CoordinatorProcess, wait: Option<Duration>) -> Self {
-        let mut session = RawSession::open(&coordinator.endpoint(), TTL).await;
-        session.keep_alive(TTL / 5);
+    async fn queue(site: &Site, at: usize, wait: Option<Duration>) -> Self {
+        let mut session = site.session(at).await;
         let request = session.ask(NAME, wait).await;
-        match session.answer(request, PROMPT).await {
-            Response::Queued(queued) => Self {
-                session,
-                request,
-                ticket: queued.ticket,
-            },
-            other => panic!("not queued: {other:?}"),
+        let ticket = session.ticket(request).await.ticket;
+        Self {
+            session,
+            request,
+            ticket,
         }
     }
 
     /// Asserts how its acquire ended.
     async fn ends_with(&mut self, outcome: AcquireOutcome) {
-        match self.session.answer(self.request, PROMPT).await {
-            Response::NotGranted(ended) => assert_eq!(ended.outcome(), outcome),
-            other => panic!("not {outcome:?}: {other:?}"),
-        }
+        let ended = self.session.not_granted(self.request, PROMPT).await;
+        assert_eq!(ended.outcome(), outcome);
     }
 }
 
@@ -61,20 +52,17 @@ async fn queued(redis: &MultiplexedConnection, wanted: &[&Waiter]) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_waiter_that_gives_up_leaves_the_queue_and_the_others_keep_their_order() {
-    let redis = RedisServer::start();
-    let connection = redis.async_connection().await;
-    let options = Coordinator::process().store(redis.url());
-    let coordinators = [options.clone().start(), options.start()];
-    let mut holder = RawSession::open(&coordinators[0].endpoint(), TTL).await;
-    holder.keep_alive(TTL / 5);
+    let site = Site::redis(2).await;
+    let connection = site.plain().await;
+    let mut holder = site.session(0).await;
     let held = holder.acquire(NAME).await.lock;
 
-    let mut first = Waiter::queue(&coordinators[0], None).await;
-    let mut cancelled = Waiter::queue(&coordinators[0], None).await;
-    let abandoned = Waiter::queue(&coordinators[1], None).await;
-    let mut second = Waiter::queue(&coordinators[1], None).await;
-    let mut overdue = Waiter::queue(&coordinators[1], Some(WAIT)).await;
-    let mut last = Waiter::queue(&coordinators[0], None).await;
+    let mut first = Waiter::queue(&site, 0, None).await;
+    let mut cancelled = Waiter::queue(&site, 0, None).await;
+    let abandoned = Waiter::queue(&site, 1, None).await;
+    let mut second = Waiter::queue(&site, 1, None).await;
+    let mut overdue = Waiter::queue(&site, 1, Some(WAIT)).await;
+    let mut last = Waiter::queue(&site, 0, None).await;
 
     overdue.ends_with(AcquireOutcome::TimedOut).await;
     queued(
@@ -107,5 +95,5 @@ async fn a_waiter_that_gives_up_leaves_the_queue_and_the_others_keep_their_order
     for session in [holder, first.session, second.session, last.session] {
         session.close().await;
     }
-    audit::until_only(&connection, PROMPT, audit::is_token).await;
+    site.nothing_is_left().await;
 }

@@ -1,5 +1,5 @@
-//! One queue for a name over all coordinators: served fairly and in the order in which Redis saw the acquires, whatever process
-//! dies. Whole crowds wait here, so each test runs alone while its crowd is served.
+//! One queue for a name over all coordinators: served fairly and in the order in which Redis saw the acquires, whoever
+//! gives up.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -7,8 +7,6 @@
     reason = "a test fails by panicking"
 )]
 
-mod crowd;
 mod leaving;
 mod order;
 mod soak;
-mod turns;

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use crate::LATE;
-use leasehold_proto::v1::{SessionOpen, SessionResume};
+use leasehold_proto::v1::SessionOpen;
 use leasehold_tests::{
     Coordinator, CoordinatorProcess, FaultProxy, RawSession, RedisProxy, Site,
     proxy::{Direction, Flow},
@@ -12,7 +11,6 @@ use leasehold_tests::{
     site::TTL,
     wait,
 };
-use tonic::{Code, Status};
 
 const STORE_TIMEOUT: Duration = Duration::from_millis(750);
 const WAIT: u64 = 1_000_000;
@@ -34,20 +32,6 @@ fn through_within(
             &format!("{}ms", store_timeout.as_millis()),
         ])
         .start()
-}
-
-/// Makes an attempt that is not opened, and returns its status.
-async fn failed(coordinator: &CoordinatorProcess, ttl: Duration, resume: SessionResume) -> Status {
-    let mut session = RawSession::stream(connect(&coordinator.endpoint()).await)
-        .await
-        .unwrap();
-    let open = SessionOpen {
-        ttl: wire(ttl),
-        resume: vec![resume],
-        ..SessionOpen::default()
-    };
-    session.ask_open(open).await;
-    session.end(PROMPT).await.unwrap_err()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -73,7 +57,7 @@ async fn a_resume_whose_reply_redis_lost_is_carried_out_once() {
         assert_eq!(resumed.places()["waited"], 1);
         assert_eq!(resumed.holds()["held"].fencing_token, held.fencing_token);
         assert!(holder.release(&waited).await);
-        let granted = new.granted(WAIT, LATE).await;
+        let granted = new.granted(WAIT, PROMPT).await;
         assert!(new.release(&granted.lock).await);
         assert!(new.release(&resumed.holds()["held"]).await);
         for session in [old, holder, new] {
@@ -82,26 +66,6 @@ async fn a_resume_whose_reply_redis_lost_is_carried_out_once() {
         drop(coordinator);
         site.nothing_is_left().await;
     }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_left_of_an_attempt_when_the_store_is_down() {
-    let site = Site::redis(1).await;
-    let proxy = FaultProxy::start(site.server().address()).await;
-    let cut_off = through(&site, proxy.address());
-    let mut old = site.session(0).await;
-    let held = old.take_one(exclusive("held")).await;
-    proxy.set_refuse(true).await;
-    proxy.cut(leasehold_tests::proxy::Cut::Rst).await;
-    let status = failed(&cut_off, TTL, resume_hold(&held)).await;
-    assert_eq!(status.code(), Code::Unavailable, "{status:?}");
-    assert_eq!(cut_off.metrics().await.sum("leasehold_sessions"), 0.0);
-    // The lock is where it was.
-    old.heartbeat().await;
-    assert!(old.release(&held).await);
-    old.close().await;
-    drop(cut_off);
-    site.nothing_is_left().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -68,184 +68,143 @@ fn with_grace(seconds: i64) -> SessionOpen {
     }
 }
 
-/// Returns the bad inputs: the mistake, the field that the error names, and the `open`s.
-fn cases() -> Vec<(&'static str, &'static str, Vec<SessionOpen>)> {
-    let one = |resume| vec![open(vec![hold("good"), resume])];
+/// A mistake, the field that the error names, and the `open`s.
+type Case = (&'static str, String, Vec<SessionOpen>);
+
+/// Returns a case of a bad entry behind a good one.
+fn entry(what: &'static str, field: &str, bad: SessionResume) -> Case {
+    after(what, field, hold("good"), bad)
+}
+
+/// Returns a case of an entry that is bad because of the one before.
+fn after(what: &'static str, field: &str, first: SessionResume, bad: SessionResume) -> Case {
+    let field = format!("open.resume[1].{field}");
+    (what, field, vec![open(vec![first, bad])])
+}
+
+fn cases() -> Vec<Case> {
     let again = hold("again");
+    let behind = |what, field, change: fn(&mut SessionResume, &SessionResume)| {
+        let mut bad = hold("again");
+        change(&mut bad, &again);
+        after(what, field, again.clone(), bad)
+    };
     let mut twice = hold("twice");
     twice.next_owner_id.clone_from(&again.next_owner_id);
+    let more = SessionOpen {
+        more: true,
+        ..open(vec![again.clone()])
+    };
+    let waits = |id| resume_wait("waits", &fresh_owner_id(), id);
+    let request_id = || "open.resume[0].wait.acquire_request_id".to_owned();
     vec![
-        ("no name", "open.resume[1].name", one(hold(""))),
-        (
-            "a name too long",
-            "open.resume[1].name",
-            one(hold(&"n".repeat(513))),
-        ),
-        (
-            "a name with a control character",
-            "open.resume[1].name",
-            one(hold("a\nb")),
-        ),
-        (
-            "no owner id",
-            "open.resume[1].owner_id",
-            one(with(|of| of.owner_id.clear())),
-        ),
-        (
+        entry("no name", "name", hold("")),
+        entry("a name too long", "name", hold(&"n".repeat(513))),
+        entry("a control character", "name", hold("a\nb")),
+        entry("no owner id", "owner_id", with(|of| of.owner_id.clear())),
+        entry(
             "a short owner id",
-            "open.resume[1].owner_id",
-            one(with(|of| of.owner_id.truncate(15))),
+            "owner_id",
+            with(|of| of.owner_id.truncate(15)),
         ),
-        (
+        entry(
             "a long owner id",
-            "open.resume[1].owner_id",
-            one(with(|of| of.owner_id.push(0))),
+            "owner_id",
+            with(|of| of.owner_id.push(0)),
         ),
-        (
+        entry(
             "no next owner id",
-            "open.resume[1].next_owner_id",
-            one(with(|of| of.next_owner_id.clear())),
+            "next_owner_id",
+            with(|of| of.next_owner_id.clear()),
         ),
-        (
+        entry(
             "a long next owner id",
-            "open.resume[1].next_owner_id",
-            one(with(|of| of.next_owner_id.push(0))),
+            "next_owner_id",
+            with(|of| of.next_owner_id.push(0)),
         ),
-        (
+        entry(
             "a next owner id that is the owner id",
-            "open.resume[1].next_owner_id",
-            one(with(|of| of.next_owner_id.clone_from(&of.owner_id))),
+            "next_owner_id",
+            with(|of| of.next_owner_id.clone_from(&of.owner_id)),
         ),
-        (
+        entry(
             "a next owner id that was tried",
-            "open.resume[1].next_owner_id",
-            one(with(|of| of.tried_owner_ids.push(of.next_owner_id.clone()))),
+            "next_owner_id",
+            with(|of| of.tried_owner_ids.push(of.next_owner_id.clone())),
         ),
-        (
+        behind(
             "the next owner id of another entry",
-            "open.resume[1].next_owner_id",
-            vec![open(vec![again.clone(), twice.clone()])],
+            "next_owner_id",
+            |of, before| of.next_owner_id.clone_from(&before.next_owner_id),
         ),
         (
             "the next owner id of an entry of the `open` before",
-            "open.resume[1].next_owner_id",
-            vec![
-                SessionOpen {
-                    more: true,
-                    ..open(vec![again.clone()])
-                },
-                open(vec![twice]),
-            ],
+            "open.resume[1].next_owner_id".to_owned(),
+            vec![more, open(vec![twice])],
         ),
-        (
-            "the owner id of another entry",
-            "open.resume[1].owner_id",
-            vec![open(vec![again.clone(), {
-                let mut same = hold("again");
-                same.owner_id.clone_from(&again.owner_id);
-                same
-            }])],
-        ),
-        (
+        behind("the owner id of another entry", "owner_id", |of, before| {
+            of.owner_id.clone_from(&before.owner_id)
+        }),
+        behind(
             "the next owner id of the entry before as an owner id: a chain",
-            "open.resume[1].owner_id",
-            vec![open(vec![again.clone(), {
-                let mut chained = hold("again");
-                chained.owner_id.clone_from(&again.next_owner_id);
-                chained
-            }])],
+            "owner_id",
+            |of, before| of.owner_id.clone_from(&before.next_owner_id),
         ),
-        (
+        behind(
             "the next owner id of the entry before as one that was tried",
-            "open.resume[1].tried_owner_ids[0]",
-            vec![open(vec![again.clone(), {
-                let mut chained = hold("again");
-                chained.tried_owner_ids.push(again.next_owner_id.clone());
-                chained
-            }])],
+            "tried_owner_ids[0]",
+            |of, before| of.tried_owner_ids.push(before.next_owner_id.clone()),
         ),
-        (
+        behind(
             "the owner id of the entry before as the next one",
-            "open.resume[1].next_owner_id",
-            vec![open(vec![again.clone(), {
-                let mut back = hold("again");
-                back.next_owner_id.clone_from(&again.owner_id);
-                back
-            }])],
+            "next_owner_id",
+            |of, before| of.next_owner_id.clone_from(&before.owner_id),
         ),
-        (
+        entry(
             "a short tried owner id",
-            "open.resume[1].tried_owner_ids[1]",
-            one(with(|of| {
-                of.tried_owner_ids = vec![fresh_owner_id(), vec![1; 15]]
-            })),
+            "tried_owner_ids[1]",
+            with(|of| of.tried_owner_ids = vec![fresh_owner_id(), vec![1; 15]]),
         ),
-        (
+        entry(
             "too many tried owner ids",
-            "open.resume[1].tried_owner_ids",
-            one(with(|of| of.tried_owner_ids = vec![fresh_owner_id(); 65])),
+            "tried_owner_ids",
+            with(|of| of.tried_owner_ids = vec![fresh_owner_id(); 65]),
         ),
-        (
+        entry(
             "neither a hold nor a wait",
-            "open.resume[1].hold",
-            one(with(|of| of.what = None)),
+            "hold",
+            with(|of| of.what = None),
         ),
-        (
-            "no token",
-            "open.resume[1].hold.fencing_token",
-            one(with_token(0)),
-        ),
-        (
-            "a negative token",
-            "open.resume[1].hold.fencing_token",
-            one(with_token(-1)),
-        ),
-        (
+        entry("no token", "hold.fencing_token", with_token(0)),
+        entry("a negative token", "hold.fencing_token", with_token(-1)),
+        entry(
             "a token that can't be",
-            "open.resume[1].hold.fencing_token",
-            one(with_token((1 << 53) + 1)),
+            "hold.fencing_token",
+            with_token((1 << 53) + 1),
         ),
-        (
-            "a negative wait",
-            "open.resume[1].wait.wait",
-            one(with_wait(-1, 0)),
-        ),
-        (
-            "a wait too long",
-            "open.resume[1].wait.wait",
-            one(with_wait(24 * 3600 + 1, 0)),
-        ),
-        (
-            "no valid wait",
-            "open.resume[1].wait.wait",
-            one(with_wait(0, 1_000_000_000)),
-        ),
+        entry("a negative wait", "wait.wait", with_wait(-1, 0)),
+        entry("a wait too long", "wait.wait", with_wait(24 * 3600 + 1, 0)),
+        entry("no valid wait", "wait.wait", with_wait(0, 1_000_000_000)),
         (
             "the request id of the `open`",
-            "open.resume[0].wait.acquire_request_id",
-            vec![open(vec![resume_wait("waits", &fresh_owner_id(), 1)])],
+            request_id(),
+            vec![open(vec![waits(1)])],
         ),
-        (
-            "no request id",
-            "open.resume[0].wait.acquire_request_id",
-            vec![open(vec![resume_wait("waits", &fresh_owner_id(), 0)])],
-        ),
-        (
+        ("no request id", request_id(), vec![open(vec![waits(0)])]),
+        after(
             "a request id twice",
-            "open.resume[1].wait.acquire_request_id",
-            vec![open(vec![
-                resume_wait("waits", &fresh_owner_id(), 7),
-                resume_wait("waits", &fresh_owner_id(), 7),
-            ])],
+            "wait.acquire_request_id",
+            waits(7),
+            waits(7),
         ),
         (
             "a negative grace",
-            "open.disconnect_grace",
+            "open.disconnect_grace".to_owned(),
             vec![with_grace(-1)],
         ),
         (
             "a grace longer than the TTL",
-            "open.disconnect_grace",
+            "open.disconnect_grace".to_owned(),
             vec![with_grace(11)],
         ),
     ]
@@ -280,7 +239,7 @@ async fn entries_out_of_bounds_end_the_stream_and_touch_nothing() {
         assert_eq!(status.code(), Code::InvalidArgument, "{what}: {status:?}");
         let bad = status.get_details_bad_request().unwrap();
         let fields: Vec<_> = bad.field_violations.iter().map(|bad| &bad.field).collect();
-        assert_eq!(fields, [field], "{what}: {status:?}");
+        assert_eq!(fields, [&field], "{what}: {status:?}");
         assert_eq!(
             status.get_details_error_info().unwrap().reason,
             "INVALID_FIELD"

@@ -1,12 +1,9 @@
 //! Elections on sessions: a candidacy is an exclusive acquire with an actor of its own, and moves with its session.
 
-use crate::LATE;
-use leasehold_proto::v1::{
-    Leader, LeaderRequest, SessionAcquire, election_service_client::ElectionServiceClient,
-};
+use leasehold_proto::v1::SessionAcquire;
 use leasehold_tests::{
-    RawObserver, RawSession, Site,
-    raw::{PROMPT, by, connect, exclusive, resume_hold, resume_wait, with_value},
+    RawSession, Site,
+    raw::{PROMPT, by, exclusive, resume_hold, resume_wait, with_value},
     site::TTL,
 };
 
@@ -28,20 +25,12 @@ async fn is_refused_again(session: &mut RawSession, why: &str) {
     assert!(refused.message.contains(why), "{refused:?}");
 }
 
-async fn leader(site: &Site, at: usize) -> Option<Leader> {
-    let mut stub = ElectionServiceClient::new(connect(&site.endpoint(at)).await);
-    let election = ELECTION.to_owned();
-    let leader = stub.leader(LeaderRequest { election }).await.unwrap();
-    leader.into_inner().leader
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_candidacy_waits_and_leads_across_resumes_and_never_behind_itself() {
     let site = Site::redis(3).await;
     let mut observers = Vec::new();
     for at in 0..3 {
-        let channel = connect(&site.endpoint(at)).await;
-        let mut observer = RawObserver::observe(channel, ELECTION).await;
+        let mut observer = site.observer(at, ELECTION).await;
         assert_eq!(observer.next(PROMPT).await.token(), None);
         observers.push(observer);
     }
@@ -66,7 +55,7 @@ async fn a_candidacy_waits_and_leads_across_resumes_and_never_behind_itself() {
     let mut lock = second.granted(WAIT, PROMPT).await.lock;
     let token = lock.fencing_token;
     assert!(token > term.fencing_token);
-    let elected_at = leader(&site, 0).await.unwrap().elected_at;
+    let elected_at = site.leader(0, ELECTION).await.unwrap().elected_at;
     is_refused_again(&mut second, "holds").await;
     for to in [2, 0, 1] {
         let resume = vec![resume_hold(&lock)];
@@ -79,7 +68,7 @@ async fn a_candidacy_waits_and_leads_across_resumes_and_never_behind_itself() {
         assert_eq!(lock.fencing_token, token);
         is_refused_again(&mut second, "holds").await;
         for at in 0..3 {
-            let shown = leader(&site, at).await.unwrap();
+            let shown = site.leader(at, ELECTION).await.unwrap();
             assert_eq!((shown.fencing_token, &*shown.value), (token, &b"mine"[..]));
             assert_eq!(shown.elected_at, elected_at);
         }
@@ -88,7 +77,7 @@ async fn a_candidacy_waits_and_leads_across_resumes_and_never_behind_itself() {
     assert!(second.set_value(&lock, "proclaimed").await);
     for observer in &mut observers {
         let said = |seen: &leasehold_tests::raw::Seen| seen.value() == Some(b"proclaimed");
-        observer.until(LATE, said).await;
+        observer.until(PROMPT, said).await;
         let terms: Vec<_> = observer
             .log()
             .iter()

@@ -2,7 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use crate::LATE;
 use leasehold_proto::v1::{GrantedLock, SessionOpen};
 use leasehold_tests::{
     RawSession, Site,
@@ -11,9 +10,9 @@ use leasehold_tests::{
     wait,
 };
 
-const GRACE: Duration = Duration::from_secs(2);
-/// Longer than a gauge is waited for, so that what happens first is not the end of the grace.
-const LONG_GRACE: Duration = Duration::from_secs(6);
+const GRACE: Duration = Duration::from_secs(1);
+/// Long enough for a resume on a busy machine.
+const LONG_GRACE: Duration = Duration::from_secs(4);
 const WAIT: u64 = 1_000_000;
 
 /// Opens a session with a grace.
@@ -51,7 +50,7 @@ async fn holds_that_are_not_resumed_are_handed_on_when_the_grace_is_over() {
     drop(broken);
     // The keys end with it, should the coordinator do so too.
     for (name, most) in [("plain", GRACE), ("delayed", GRACE + delay)] {
-        wait::until("the key to end with the grace", GRACE / 2, || async {
+        wait::until("the key to end with the grace", PROMPT, || async {
             let left = site.expires_in(name).await;
             if left <= most { Ok(()) } else { Err(left) }
         })
@@ -59,9 +58,8 @@ async fn holds_that_are_not_resumed_are_handed_on_when_the_grace_is_over() {
     }
     assert_eq!(site.metric(0, "leasehold_sessions").await, 1.0);
     for (id, after) in ids.into_iter().zip([GRACE, GRACE + delay]) {
-        let granted = waiter.granted(id, after + LATE).await;
-        let took = ended.elapsed();
-        assert!(took >= after && took < after + LATE, "{took:?}");
+        let granted = waiter.granted(id, after + PROMPT).await;
+        assert!(ended.elapsed() >= after);
         assert!(waiter.release(&granted.lock).await);
     }
     waiter.close().await;
@@ -71,53 +69,35 @@ async fn holds_that_are_not_resumed_are_handed_on_when_the_grace_is_over() {
 #[tokio::test(flavor = "multi_thread")]
 async fn holds_resumed_in_the_grace_are_not_lost() {
     let site = Site::redis(2).await;
+    let mut sessions = Vec::new();
     for to in [0, 1] {
         let mut broken = patient(&site.endpoint(0), TTL, LONG_GRACE).await;
-        let name = format!("to-{to}");
-        let held = broken.take_one(exclusive(&name)).await;
-        let (mut waiter, ids) = behind(&site, &[&held]).await;
-        let ended = site.time().await;
+        let held = broken.take_one(exclusive(&format!("to-{to}"))).await;
+        let (waiter, ids) = behind(&site, &[&held]).await;
         drop(broken);
-        site.gauge(0, "leasehold_sessions", 1.0).await;
         let resume = vec![resume_hold(&held)];
         let (mut new, resumed) = RawSession::resume(&site.endpoint(to), TTL, resume).await;
         new.keep_alive(TTL / 5);
-        let now = resumed.only_hold();
-        // The session that broke is over as soon as it has nothing left, long before its grace is.
-        site.gauge(0, "leasehold_sessions", if to == 0 { 1.0 } else { 0.0 })
-            .await;
-        // When the grace would have been over, by Redis's clock, the lock is where it was.
-        wait::until("the grace to pass", LONG_GRACE * 2, || async {
-            let passed = site.time().await - ended;
-            if passed > LONG_GRACE {
-                Ok(())
-            } else {
-                Err(passed)
-            }
-        })
-        .await;
-        assert_eq!(site.view(1, &name).await.fencing_token, held.fencing_token);
-        assert!(site.expires_in(&name).await > Duration::ZERO);
+        sessions.push((new, resumed.only_hold(), waiter, ids[0]));
+    }
+    let ended = site.time().await;
+    // The sessions that broke are over as soon as they have nothing left, long before their grace is.
+    site.gauge(0, "leasehold_sessions", 1.0).await;
+    // When the grace would have been over, by Redis's clock, the locks are where they were.
+    site.passed(ended, LONG_GRACE).await;
+    for (mut new, now, mut waiter, id) in sessions {
+        assert_eq!(
+            site.view(1, &now.name).await.fencing_token,
+            now.fencing_token
+        );
+        assert!(site.expires_in(&now.name).await > Duration::ZERO);
         assert!(new.release(&now).await);
-        let granted = waiter.granted(ids[0], PROMPT).await;
+        let granted = waiter.granted(id, PROMPT).await;
         assert!(waiter.release(&granted.lock).await);
         waiter.close().await;
         new.close().await;
     }
     assert_eq!(site.metric(0, "leasehold_lost_total").await, 0.0);
-    site.nothing_is_left().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn without_a_grace_it_is_handed_on_at_once() {
-    let site = Site::redis(2).await;
-    let mut broken = site.session(0).await;
-    let held = broken.take_one(exclusive("held")).await;
-    let (mut waiter, ids) = behind(&site, &[&held]).await;
-    drop(broken);
-    let granted = waiter.granted(ids[0], LATE).await;
-    assert!(waiter.release(&granted.lock).await);
-    waiter.close().await;
     site.nothing_is_left().await;
 }
 
@@ -165,22 +145,5 @@ async fn a_waiter_without_a_stream_goes_on_waiting_and_keeps_its_grant() {
     for session in [holder, other, new] {
         session.close().await;
     }
-    site.nothing_is_left().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_waiters_grant_that_is_not_resumed_is_handed_on_too() {
-    let site = Site::redis(2).await;
-    let mut holder = site.session(1).await;
-    let held = holder.take_one(exclusive("waited")).await;
-    let mut broken = patient(&site.endpoint(0), TTL, GRACE).await;
-    broken.wait_for(exclusive("waited")).await;
-    drop(broken);
-    assert!(holder.release(&held).await);
-    site.gauge(0, "leasehold_holds", 1.0).await;
-    let next = holder.wait_for(exclusive("waited")).await;
-    let granted = holder.granted(next, GRACE + LATE).await;
-    assert!(holder.release(&granted.lock).await);
-    holder.close().await;
     site.nothing_is_left().await;
 }

@@ -2,11 +2,7 @@
 
 use std::time::Duration;
 
-use crate::LATE;
-use leasehold_proto::v1::{
-    GrantedLock, LockEventKind, LostReason, WatchLocksRequest,
-    admin_service_client::AdminServiceClient, watch_locks_response::Response as Told,
-};
+use leasehold_proto::v1::{GrantedLock, LostReason};
 use leasehold_tests::{
     RawSession, Site,
     raw::{
@@ -109,46 +105,6 @@ async fn moved(site: &Site, to: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_who_watches_sees_a_resume() {
-    let site = Site::redis(2).await;
-    let mut old = site.session(0).await;
-    let held = old.take_one(exclusive("watched")).await;
-    let mut watchers = Vec::new();
-    for at in [0, 1] {
-        let mut admin = AdminServiceClient::new(connect(&site.endpoint(at)).await);
-        let request = WatchLocksRequest {
-            prefix: "watched".to_owned(),
-        };
-        let mut events = admin.watch_locks(request).await.unwrap().into_inner();
-        // What there is comes first.
-        loop {
-            let told = events.message().await.unwrap().unwrap();
-            if matches!(told.response, Some(Told::Ready(_))) {
-                break;
-            }
-        }
-        watchers.push(events);
-    }
-    let (mut new, resumed) =
-        RawSession::resume(&site.endpoint(1), TTL, vec![resume_hold(&held)]).await;
-    site.gauge(0, "leasehold_holds", 0.0).await;
-    drop(old);
-    assert!(new.release(&resumed.only_hold()).await);
-    for mut events in watchers {
-        let told = events.message().await.unwrap().unwrap();
-        let Some(Told::Event(event)) = told.response else {
-            panic!("not an event: {told:?}")
-        };
-        assert_eq!(event.kind(), LockEventKind::Released, "{event:?}");
-        assert_eq!(event.fencing_token, held.fencing_token);
-        let holder = event.holder.unwrap();
-        assert_eq!(holder.session_id, resumed.opened.session_id);
-    }
-    new.close().await;
-    site.nothing_is_left().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn holds_that_can_not_be_resumed_are_refused_with_the_reason() {
     let site = Site::redis(2).await;
     let mut old = site.session(0).await;
@@ -164,19 +120,7 @@ async fn holds_that_can_not_be_resumed_are_refused_with_the_reason() {
     let mut other = site.session(1).await;
     assert!(old.release(taken).await);
     let theirs = other.take_one(exclusive("taken")).await;
-    let mut admin = AdminServiceClient::new(connect(&site.endpoint(1)).await);
-    let force = leasehold_proto::v1::ForceReleaseRequest {
-        name: "forced".to_owned(),
-        only: None,
-    };
-    assert!(
-        admin
-            .force_release(force)
-            .await
-            .unwrap()
-            .into_inner()
-            .released
-    );
+    site.force(1, "forced").await;
     let first = resume_hold(moved);
     let (elsewhere, _) = RawSession::resume(&site.endpoint(1), TTL, vec![first.clone()]).await;
 
@@ -227,7 +171,7 @@ async fn a_hold_of_permits_says_how_many_also_if_it_was_a_place_or_gave_some_bac
     assert_eq!((resumed.places().len(), resumed.resumed[0].permits), (1, 0));
     // It still asks for what is left.
     assert!(holder.reduce(&held, 2).await);
-    let granted = new.granted_all(WAIT, LATE).await.remove(0);
+    let granted = new.granted_all(WAIT, PROMPT).await.remove(0);
     assert_eq!(granted.permits, 3);
     let (mut new, resumed) = resume(0, resume_hold(&granted)).await;
     let hold = resumed.only_hold();
@@ -242,7 +186,7 @@ async fn a_hold_of_permits_says_how_many_also_if_it_was_a_place_or_gave_some_bac
     let id = new.ask_for(at_least(4, semaphore(name, 5, 5))).await;
     let ticket = new.ticket(id).await.ticket;
     assert!(holder.reduce(&held, 1).await);
-    assert_eq!(new.granted_all(id, LATE).await[0].permits, 4);
+    assert_eq!(new.granted_all(id, PROMPT).await[0].permits, 4);
     let (mut last, resumed) = resume(0, resume_wait(name, &ticket, WAIT)).await;
     let hold = resumed.only_hold();
     assert_eq!(hold.permits, 4);
@@ -280,37 +224,5 @@ async fn a_hold_of_the_unary_calls_becomes_a_sessions() {
     assert!(!unary.renew(request).await.unwrap().into_inner().renewed);
     assert!(session.release(&resumed.only_hold()).await);
     session.close().await;
-    site.nothing_is_left().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_hold_that_is_lost_after_it_was_resumed_is_told_of_on_the_new_stream() {
-    let site = Site::redis(2).await;
-    let mut old = site.session(0).await;
-    let held = old.take_one(exclusive("forced")).await;
-    let (mut new, resumed) =
-        RawSession::resume(&site.endpoint(1), TTL, vec![resume_hold(&held)]).await;
-    let now = resumed.only_hold();
-    let mut admin = AdminServiceClient::new(connect(&site.endpoint(0)).await);
-    let force = leasehold_proto::v1::ForceReleaseRequest {
-        name: "forced".to_owned(),
-        only: None,
-    };
-    assert!(
-        admin
-            .force_release(force)
-            .await
-            .unwrap()
-            .into_inner()
-            .released
-    );
-    let lost = new.lost(PROMPT).await;
-    assert_eq!(lost[0].owner_id, now.owner_id);
-    assert_eq!(lost[0].reason(), LostReason::Forced);
-    old.heartbeat().await;
-    assert_eq!(old.resumed_elsewhere(), [held.owner_id]);
-    assert!(old.unread_but_resumed().is_empty());
-    old.close().await;
-    new.close().await;
     site.nothing_is_left().await;
 }

@@ -2,12 +2,10 @@
 
 use std::time::Duration;
 
-use crate::LATE;
 use leasehold_tests::{
     RawSession, Site,
     raw::{PROMPT, exclusive, resume_hold, resume_wait},
     site::TTL,
-    wait,
 };
 
 const WAIT: u64 = 1_000_000;
@@ -35,19 +33,7 @@ async fn holds_and_places_are_resumed_after_their_coordinator_was_killed() {
     // By Redis's clock, the killed one's last refresh is so long ago that its waiters are skipped. They keep their places
     // for 10 s, which leaves 8 s for the resumes.
     let killed = site.time().await;
-    wait::until(
-        "the coordinator to count as dead",
-        DEAD_AFTER * 2,
-        || async {
-            let silent = site.time().await - killed;
-            if silent > DEAD_AFTER {
-                Ok(())
-            } else {
-                Err(silent)
-            }
-        },
-    )
-    .await;
+    site.passed(killed, DEAD_AFTER).await;
     let mut news = Vec::new();
     // The last first: the place is not where it is resumed.
     for (number, ticket) in tickets.iter().enumerate().rev() {
@@ -72,7 +58,7 @@ async fn holds_and_places_are_resumed_after_their_coordinator_was_killed() {
     assert!(holder.release(&held).await);
     let mut token = held.fencing_token;
     for mut new in news {
-        let granted = new.granted(WAIT, LATE).await;
+        let granted = new.granted(WAIT, PROMPT).await;
         assert!(granted.lock.fencing_token > token);
         token = granted.lock.fencing_token;
         assert!(new.release(&granted.lock).await);

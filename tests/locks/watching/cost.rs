@@ -1,10 +1,9 @@
 //! Cost of watching while there are no watchers: none.
 
-use leasehold_tests::{Site, raw::exclusive, report, wait};
+use leasehold_tests::{Site, raw, raw::exclusive, report, wait};
 use redis::aio::MultiplexedConnection;
 
 use crate::watching::watch::Watch;
-use std::time::Duration;
 
 /// Returns the number of calls of a command that Redis has carried out.
 async fn calls(redis: &mut MultiplexedConnection, command: &str) -> u64 {
@@ -52,7 +51,7 @@ async fn nothing_is_published_and_nothing_subscribed_while_nobody_watches() {
     let told = cycles(&mut redis).await;
     assert_eq!(told, 200, "one for each grant and each release");
     drop(watch);
-    wait::until("nothing of it to be left", Duration::from_secs(5), || {
+    wait::until("nothing of it to be left", raw::PROMPT, || {
         let mut redis = redis.clone();
         async move {
             let now = (channels(&mut redis).await, connections(&mut redis).await);
@@ -97,7 +96,7 @@ async fn watchers_that_come_and_go_leave_nothing() {
             Watch::stream(channel, "b/").await;
         }
     }
-    wait::until("everything to be as before", Duration::from_secs(5), || {
+    wait::until("everything to be as before", raw::PROMPT, || {
         let (mut redis, site) = (redis.clone(), &site);
         async move {
             let metrics = site.at(0).metrics().await;

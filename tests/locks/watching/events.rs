@@ -235,30 +235,3 @@ async fn changes_by_strangers_in_redis_are_reported_when_found() {
     assert_eq!(event.fencing_token, 0);
     assert!(watch.told(Expired).await.holder.unwrap().foreign);
 }
-
-#[tokio::test(flavor = "multi_thread")]
-async fn permits_and_readers_are_told_each() {
-    everywhere(async |site: &Site| {
-        let mut watch = Watch::at(site, 1, "").await;
-        let mut session = site.session(0).await;
-        let mut held = Vec::new();
-        for count in 1..=3 {
-            held.push(session.take_one(semaphore("pool", 1, 3)).await);
-            let event = watch.told(Granted).await;
-            assert_eq!(
-                (event.mode(), event.holder_count),
-                (LockMode::Semaphore, count)
-            );
-            assert_eq!(event.holder.unwrap().permits, 1);
-        }
-        for (lock, left) in held.iter().zip([2, 1, 0]) {
-            assert!(session.release(lock).await);
-            let event = watch.told(Released).await;
-            assert_eq!(
-                (event.fencing_token, event.holder_count),
-                (lock.fencing_token, left)
-            );
-        }
-    })
-    .await;
-}

@@ -148,22 +148,18 @@ async fn while_redis_is_away_watching_is_refused_and_those_who_watch_wait() {
     let mut site = Site::redis(2).await;
     let mut watch = Watch::at(&site, 0, "").await;
     site.server_mut().kill();
-    wait::until(
-        "watching to be refused",
-        Duration::from_secs(10),
-        || async {
-            let request = leasehold_proto::v1::WatchLocksRequest::default();
-            match site.admin(0).watch_locks(request).await {
-                Err(status) if status.code() == Code::Unavailable => Ok(()),
-                other => Err(format!("{other:?}")),
-            }
-        },
-    )
+    wait::until("watching to be refused", LIMIT, || async {
+        let request = leasehold_proto::v1::WatchLocksRequest::default();
+        match site.admin(0).watch_locks(request).await {
+            Err(status) if status.code() == Code::Unavailable => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
     .await;
     site.server_mut().restart();
     let mut known = Known::default();
     while known.gaps == 0 || !known.is_ready {
-        let response = watch.within(Duration::from_secs(10)).await;
+        let response = watch.within(LIMIT).await;
         known.take_in(response.expect("it begins anew"));
     }
     until_watching(&site, 1, Code::Ok).await;
@@ -174,7 +170,7 @@ async fn while_redis_is_away_watching_is_refused_and_those_who_watch_wait() {
 
 /// Waits until a request to watch is answered like this.
 async fn until_watching(site: &Site, at: usize, answer: Code) {
-    let limit = Duration::from_secs(10);
+    let limit = LIMIT;
     wait::until("watching to be answered otherwise", limit, || async {
         let request = WatchLocksRequest::default();
         let code = match site.admin(at).watch_locks(request).await {

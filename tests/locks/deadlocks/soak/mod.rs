@@ -1,4 +1,3 @@
-//! Soak tests, which `make test` leaves to `make soak`: crowds of a thousand sessions, and the time until a deadlock ends.
+//! Soak tests, which `make test` leaves to `make soak`: crowds of a thousand sessions.
 
-mod closing;
 mod crowds;

@@ -5,10 +5,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use leasehold_tests::{Latencies, RawObserver, Site, Worker, report};
+use leasehold_tests::{Latencies, RawObserver, Site, Worker, raw::PROMPT, report};
 use rustix::process::Signal;
 
-use crate::LATE;
 use crate::elections::history::{History, Watcher};
 
 const ELECTION: &str = "killed";
@@ -74,7 +73,7 @@ async fn after_sigkill_of_the_leader_the_next_leads_at_once() {
         watchers.push(Watcher::watch(site.channel(at), ELECTION).await);
     }
     for observer in &mut observers {
-        assert_eq!(observer.next(LATE).await.token(), None);
+        assert_eq!(observer.next(PROMPT).await.token(), None);
     }
 
     let mut history = History::default();
@@ -82,13 +81,13 @@ async fn after_sigkill_of_the_leader_the_next_leads_at_once() {
     let mut plain =
         Latencies::new("from a resignation to the next that leads, in turns with these");
     let mut resigning = site.candidate(0, RESIGNED, b"").await;
-    resigning.elected(LATE).await;
+    resigning.elected(PROMPT).await;
     let mut waiting = VecDeque::new();
     let mut reserves = reserve(&site, 0, CANDIDATES).await;
     let mut started = CANDIDATES;
     let mut leader = reserves.pop().unwrap();
     leader.campaign();
-    let (_, token) = leader.worker.elected(ELECTION, LATE).await;
+    let (_, token) = leader.worker.elected(ELECTION, PROMPT).await;
     history.elected(token, leader.value());
     while let Some(mut next) = reserves.pop() {
         next.campaign();
@@ -115,7 +114,7 @@ async fn after_sigkill_of_the_leader_the_next_leads_at_once() {
         let mut next = site.candidate(round, RESIGNED, b"").await;
         let resigned = Instant::now();
         assert!(resigning.resign().await);
-        plain.record(next.elected(LATE).await.at - resigned);
+        plain.record(next.elected(PROMPT).await.at - resigned);
         resigning = next;
     }
     latencies.print();
@@ -123,7 +122,7 @@ async fn after_sigkill_of_the_leader_the_next_leads_at_once() {
 
     let mut skipped = Vec::new();
     for (number, observer) in observers.iter_mut().enumerate() {
-        observer.leads(history.last_token(), LATE).await;
+        observer.leads(history.last_token(), PROMPT).await;
         let who = format!("observer {number}");
         skipped.push(history.was_seen_by(&who, observer.log()));
     }

@@ -1,5 +1,3 @@
-//! Soak tests, which `make test` leaves to `make soak`: a hundred elections at once, and latencies over many rounds.
+//! Soak tests, which `make test` leaves to `make soak`: the time from the death of a leader to the next one.
 
-mod crowd;
-mod cut_off;
 mod leader_killed;

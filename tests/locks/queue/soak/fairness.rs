@@ -7,10 +7,7 @@ use std::{
 };
 
 use leasehold_client::Client;
-use leasehold_tests::{
-    Coordinator, RawSession, RedisServer, alone::alone, queue::queue_order, raw::PROMPT, report,
-    wait,
-};
+use leasehold_tests::{Site, report};
 use tokio::task::JoinSet;
 
 use super::pollers::{self, Pause};
@@ -108,36 +105,22 @@ impl Window {
 
 /// Has clients compete through coordinators, each client with a connection of its own.
 async fn compete(coordinators: usize) -> Arc<Window> {
-    let redis = RedisServer::start();
-    let coordinators: Vec<_> = (0..coordinators)
-        .map(|_| Coordinator::process().store(redis.url()).start())
-        .collect();
-    let mut gate = RawSession::open(&coordinators[0].endpoint(), LENGTH).await;
-    gate.keep_alive(LENGTH / 6);
+    let site = Site::redis(coordinators).await;
+    let mut gate = site.session(0).await;
     let held = gate.acquire(NAME).await;
     let window = Arc::new(Window::new());
     let mut tasks = JoinSet::new();
     for client in 0..CLIENTS {
-        let endpoint = coordinators[client % coordinators.len()].endpoint();
-        let connected = Client::connect(endpoint).await.unwrap();
+        let connected = Client::connect(site.endpoint(client)).await.unwrap();
         tasks.spawn(use_it(client, connected, Arc::clone(&window)));
     }
     // The first round is not a race to connect.
-    let mut connection = redis.async_connection().await;
-    wait::until("every client to wait", PROMPT, || {
-        let mut connection = connection.clone();
-        async move {
-            match queue_order(&mut connection, NAME).await.len() {
-                CLIENTS => Ok(()),
-                fewer => Err(fewer),
-            }
-        }
-    })
-    .await;
+    site.waiting(0, NAME, CLIENTS as u64).await;
     window.open();
     assert!(gate.release(&held.lock).await);
     tasks.join_all().await;
-    assert!(queue_order(&mut connection, NAME).await.is_empty());
+    gate.close().await;
+    site.nothing_is_left().await;
     window
 }
 
@@ -162,7 +145,6 @@ async fn use_it(client: usize, connected: Client, window: Arc<Window>) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn row_09_clients_of_a_queue_get_the_lock_equally_often_and_pollers_starve() {
-    let _alone = alone().await;
     // Each on a Redis of its own. All of them sleep nearly all of the time, so they run side by side.
     let (one, two, fixed, random) = tokio::join!(
         compete(1),

@@ -1,6 +1,4 @@
-//! Soak tests, which `make test` leaves to `make soak`: fairness, and the time that a dead coordinator costs its queue.
+//! Soak tests, which `make test` leaves to `make soak`: fairness among clients that want the lock all the time.
 
 mod fairness;
-mod killed;
 mod pollers;
-mod readers;

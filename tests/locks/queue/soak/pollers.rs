@@ -50,7 +50,7 @@ pub(crate) async fn compete(pause: Pause) -> Arc<Window> {
 }
 
 async fn poll(client: usize, mut redis: MultiplexedConnection, pause: Pause, window: Arc<Window>) {
-    let mut random = StdRng::from_os_rng();
+    let mut random = StdRng::seed_from_u64(client as u64);
     let mut wanted_at = tokio::time::Instant::now();
     while !window.is_over() {
         let mut set = redis::cmd("SET");

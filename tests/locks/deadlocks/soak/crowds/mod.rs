@@ -7,7 +7,7 @@ mod sets;
 
 use std::time::Duration;
 
-use leasehold_tests::{Latencies, Site, alone::alone, report, soak};
+use leasehold_tests::{Latencies, Site, report, soak};
 use rand::{Rng, SeedableRng, rngs::StdRng, seq::SliceRandom};
 use tokio::{task::JoinSet, time::Instant};
 

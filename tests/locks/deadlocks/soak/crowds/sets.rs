@@ -14,7 +14,7 @@ use tokio::{task::JoinSet, time::Instant};
 
 use crate::deadlocks::client::several;
 
-use super::{LONGEST_WAIT, Member, Served, alone, gather, length, summary};
+use super::{LONGEST_WAIT, Member, Served, gather, length, summary};
 
 const NAMES: usize = 400;
 const LONGEST_HOLD: Duration = Duration::from_millis(30);
@@ -64,7 +64,6 @@ async fn take_sets(mut member: Member, holders: Arc<Holders>, until: Instant) ->
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thousand_sessions_that_take_sets_of_names_all_get_on_and_nobody_is_accused() {
-    let _alone = alone().await;
     let site = Site::redis(2).await;
     let members = gather(&site).await;
     let holders: Arc<Holders> = (0..NAMES).map(|_| AtomicUsize::new(FREE)).collect();
