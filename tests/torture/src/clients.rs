@@ -178,27 +178,20 @@ impl Clients {
                 }
             }
             let host = network.map(Network::host);
-            let number = clients.seats.len();
-            let (name, process, input) = clients.launch(number, kind, &proxies, host.as_ref());
-            clients.seats.push(Seat {
-                kind: Arc::clone(kind),
-                host,
-                name,
-                process,
-                proxies,
-                input: Some(input),
-            });
+            let seat = clients.launch(clients.seats.len(), Arc::clone(kind), host, proxies);
+            clients.seats.push(seat);
         }
         clients
     }
 
+    /// Starts a client at a seat.
     fn launch(
         &mut self,
         seat: usize,
-        kind: &Kind,
-        proxies: &[FaultProxy],
-        host: Option<&Host>,
-    ) -> (String, ChildProcess, ChildStdin) {
+        kind: Arc<Kind>,
+        host: Option<Host>,
+        proxies: Vec<FaultProxy>,
+    ) -> Seat {
         self.started += 1;
         let name = format!("{}-{}", kind.name, self.started);
         let endpoints = if kind.of_coordinators {
@@ -230,7 +223,7 @@ impl Clients {
             command.arg(credentials.folder(seat));
             credentials.seated(seat, &name, &self.record);
         }
-        if let Some(host) = host {
+        if let Some(host) = &host {
             command = host.command(&command);
         }
         command.stdin(Stdio::piped());
@@ -238,8 +231,14 @@ impl Clients {
             command.env(planted::VARIABLE, fault);
         }
         let mut process = ChildProcess::spawn(&name, command);
-        let input = process.take_stdin();
-        (name, process, input)
+        Seat {
+            input: Some(process.take_stdin()),
+            kind,
+            host,
+            name,
+            process,
+            proxies,
+        }
     }
 
     /// Kills a client.
@@ -251,18 +250,10 @@ impl Clients {
 
     /// Starts another client in the place of a killed one.
     pub(crate) fn replace(&mut self, number: usize) {
-        let kind = Arc::clone(&self.seats[number].kind);
-        let host = self.seats[number].host.clone();
-        let proxies = std::mem::take(&mut self.seats[number].proxies);
-        let (name, process, input) = self.launch(number, &kind, &proxies, host.as_ref());
-        self.seats[number] = Seat {
-            kind,
-            host,
-            name,
-            process,
-            proxies,
-            input: Some(input),
-        };
+        let seat = &mut self.seats[number];
+        let (kind, host) = (Arc::clone(&seat.kind), seat.host.clone());
+        let proxies = std::mem::take(&mut seat.proxies);
+        self.seats[number] = self.launch(number, kind, host, proxies);
     }
 
     /// Waits, without faults, until each has gone on: it has asked for something since.

@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use leasehold_tests::{
-    FaultProxy, Host,
-    proxy::{Cut, Direction, Flow},
+    Host,
+    proxy::{Cut, Direction},
 };
 use rand::{Rng, rngs::StdRng};
 use tokio::time::{Instant, sleep};
 
-use super::millis;
+use super::{Break, disturb, millis};
 use crate::{
-    clients::{Clients, Seat},
+    clients::Clients,
     record::{Effects, Record},
 };
 
@@ -19,11 +19,7 @@ use crate::{
 enum Fault {
     Kill,
     Stop,
-    Cut,
-    Stall,
-    OneWay(Direction),
-    Slow,
-    Refuse,
+    Connections(Break),
     /// Packets of this direction are lost on the way between hosts; of both, if there is none.
     Partition(Option<Direction>),
 }
@@ -33,15 +29,15 @@ impl Fault {
         match random.random_range(0..if has_network { 13 } else { 10 }) {
             0 | 1 => Self::Kill,
             2 | 3 => Self::Stop,
-            4 => Self::Cut,
-            5 => Self::Stall,
-            6 => Self::OneWay(Direction::ToServer),
-            7 => Self::OneWay(Direction::ToClient),
-            8 => Self::Slow,
+            4 => Self::Connections(Break::Cut),
+            5 => Self::Connections(Break::Stall),
+            6 => Self::Connections(Break::Discard(Direction::ToServer)),
+            7 => Self::Connections(Break::Discard(Direction::ToClient)),
+            8 => Self::Connections(Break::Slow),
             10 => Self::Partition(Some(Direction::ToServer)),
             11 => Self::Partition(Some(Direction::ToClient)),
             12 => Self::Partition(None),
-            _ => Self::Refuse,
+            _ => Self::Connections(Break::Refuse),
         }
     }
 
@@ -49,12 +45,12 @@ impl Fault {
         match self {
             Self::Kill => "SIGKILL of a client",
             Self::Stop => "SIGSTOP of a client",
-            Self::Cut => "connections cut",
-            Self::Stall => "connections stalled",
-            Self::OneWay(Direction::ToServer) => "connections deaf",
-            Self::OneWay(Direction::ToClient) => "connections mute",
-            Self::Slow => "connections slow",
-            Self::Refuse => "connections cut and refused",
+            Self::Connections(Break::Cut) => "connections cut",
+            Self::Connections(Break::Stall) => "connections stalled",
+            Self::Connections(Break::Discard(Direction::ToServer)) => "connections deaf",
+            Self::Connections(Break::Discard(Direction::ToClient)) => "connections mute",
+            Self::Connections(Break::Slow) => "connections slow",
+            Self::Connections(Break::Refuse) => "connections cut and refused",
             Self::Partition(None) => "client partitioned",
             Self::Partition(Some(_)) => "client partitioned one way",
         }
@@ -64,12 +60,12 @@ impl Fault {
     fn effects(self, client: &str, of_coordinators: bool) -> Effects {
         let client = vec![client.to_owned()];
         let disconnects = match self {
-            Self::Refuse if of_coordinators => client.clone(),
+            Self::Connections(Break::Refuse) if of_coordinators => client.clone(),
             _ => Vec::new(),
         };
         let resets = match self {
-            Self::Kill | Self::Stop | Self::Slow | Self::Stall | Self::Partition(_) => Vec::new(),
-            Self::Cut | Self::OneWay(_) | Self::Refuse => client.clone(),
+            Self::Connections(Break::Cut | Break::Discard(_) | Break::Refuse) => client.clone(),
+            _ => Vec::new(),
         };
         let stops = match self {
             Self::Stop => client.clone(),
@@ -111,56 +107,17 @@ pub(crate) async fn run(clients: &mut Clients, record: &Record, mut random: StdR
                 let host = clients.seats[number].host.as_ref();
                 partition(host, &clients.aliases, direction, time).await;
             }
-            _ => apply(fault, &clients.seats[number], time, cut).await,
+            Fault::Stop => {
+                let process = &clients.seats[number].process;
+                process.stop();
+                sleep(time).await;
+                process.cont();
+            }
+            Fault::Connections(what) => {
+                disturb(&clients.seats[number].proxies, what, time, cut).await;
+            }
         }
         record.end(begun);
-    }
-}
-
-async fn apply(fault: Fault, seat: &Seat, time: Duration, cut: Cut) {
-    let proxies = &seat.proxies;
-    match fault {
-        // Not of the connections.
-        Fault::Kill | Fault::Partition(_) => {}
-        Fault::Stop => {
-            seat.process.stop();
-            sleep(time).await;
-            seat.process.cont();
-        }
-        Fault::Cut => cut_all(proxies, cut).await,
-        Fault::Stall => {
-            proxies.iter().for_each(FaultProxy::black_hole);
-            sleep(time).await;
-            proxies.iter().for_each(FaultProxy::forward);
-        }
-        Fault::OneWay(direction) => {
-            for proxy in proxies {
-                proxy.set_flow(direction, Flow::Discard);
-            }
-            sleep(time).await;
-            // What was thrown away is missing in the middle of the stream.
-            cut_all(proxies, cut).await;
-            proxies.iter().for_each(FaultProxy::forward);
-        }
-        Fault::Slow => {
-            for proxy in proxies {
-                proxy.set_delay(time / 20);
-            }
-            sleep(time).await;
-            for proxy in proxies {
-                proxy.set_delay(Duration::ZERO);
-            }
-        }
-        Fault::Refuse => {
-            for proxy in proxies {
-                proxy.set_refuse(true).await;
-            }
-            cut_all(proxies, cut).await;
-            sleep(time).await;
-            for proxy in proxies {
-                proxy.set_refuse(false).await;
-            }
-        }
     }
 }
 
@@ -182,10 +139,4 @@ async fn partition(
         }
     }
     super::partition(&pairs, time).await;
-}
-
-async fn cut_all(proxies: &[FaultProxy], cut: Cut) {
-    for proxy in proxies {
-        super::cut(proxy, cut).await;
-    }
 }

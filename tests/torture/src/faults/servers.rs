@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leasehold_tests::{
     Cluster, Sentinels, cluster,
-    proxy::{Cut, Direction, Flow},
+    proxy::{Cut, Direction},
     wait,
 };
 use rand::{Rng, rngs::StdRng};
@@ -14,7 +14,7 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use super::{credentials, kinds::Fault, millis, operators, redis};
+use super::{Break, credentials, disturb, kinds::Fault, millis, operators, redis};
 use crate::{
     TTL,
     coordinators::Coordinators,
@@ -218,26 +218,14 @@ impl Drawn {
 
     async fn to_proxies(&self, store: &Store) {
         let proxies = store.proxies();
-        let proxy = &proxies[self.any as usize % proxies.len()];
-        match self.fault {
-            Fault::Stall => {
-                proxy.black_hole();
-                sleep(self.time).await;
-                proxy.forward();
-            }
-            Fault::Mute => {
-                proxy.set_flow(Direction::ToClient, Flow::Discard);
-                sleep(self.time).await;
-                super::cut(proxy, Cut::Rst).await;
-                proxy.forward();
-            }
-            Fault::Slow => {
-                proxy.set_delay(self.time / 20);
-                sleep(self.time).await;
-                proxy.set_delay(Duration::ZERO);
-            }
-            _ => super::cut(proxy, Cut::Rst).await,
-        }
+        let proxy = std::slice::from_ref(&proxies[self.any as usize % proxies.len()]);
+        let what = match self.fault {
+            Fault::Stall => Break::Stall,
+            Fault::Mute => Break::Discard(Direction::ToClient),
+            Fault::Slow => Break::Slow,
+            _ => Break::Cut,
+        };
+        disturb(proxy, what, self.time, Cut::Rst).await;
     }
 
     /// Steps a clock by less than the ten seconds beyond which the order of service is not promised, or slows a disk down.
