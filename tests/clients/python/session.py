@@ -36,7 +36,7 @@ def generate_stubs() -> None:
     """Generates the stubs and makes them importable."""
     import grpc_tools
 
-    proto = Path(__file__).resolve().parents[2] / "proto"
+    proto = Path(__file__).resolve().parents[3] / "proto"
     well_known = Path(grpc_tools.__file__).parent / "_proto"
     out = tempfile.mkdtemp(prefix="leasehold-stubs-")
     files = sorted(str(path.relative_to(proto)) for path in proto.glob("leasehold/v1/*.proto"))

@@ -87,5 +87,5 @@ async fn restarts_of_three_coordinators_lose_no_lock_and_fail_no_acquire() {
 /// Its clients have nowhere to go: all of its drain time-out passes, and they hold on until it is back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn restarts_of_the_only_coordinator_lose_no_lock_and_fail_no_acquire() {
-    restarts(1, "1s", Duration::from_secs(3)).await;
+    restarts(1, "1s", Duration::from_secs(2)).await;
 }
