@@ -1,10 +1,8 @@
 //! `release --ask`, and what `run` and `elect` do about it.
 
-use leasehold_client::Client;
-use leasehold_tests::Coordinator;
 use rustix::process::Signal;
 
-use super::{LIMIT, inspect::json, output, spawn_merged, start, stderr, stdout};
+use super::{LIMIT, json, output, served, spawn_merged, start, started};
 
 /// Says `ready`, and ends with 7 at a TERM, but only after a moment of work.
 const POLITE: &str =
@@ -12,9 +10,7 @@ const POLITE: &str =
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_command_is_signalled_and_the_lock_handed_on_when_it_ends() {
-    let coordinator = Coordinator::in_process();
-    let endpoint = coordinator.endpoint();
-    let client = Client::connect(&endpoint).await.unwrap();
+    let (_coordinator, endpoint, client) = served().await;
     let args = ["run", "a", "--on-request", "TERM", "--", "sh", "-c", POLITE];
     let (mut run, mut lines) = spawn_merged(&endpoint, &args);
     lines.expect("ready", LIMIT).await;
@@ -35,13 +31,12 @@ async fn the_command_is_signalled_and_the_lock_handed_on_when_it_ends() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_signal_the_request_is_reported_and_the_command_goes_on() {
-    let coordinator = Coordinator::in_process();
-    let endpoint = coordinator.endpoint();
+    let (_coordinator, endpoint) = started();
     let (mut run, mut lines) =
         spawn_merged(&endpoint, &["run", "a", "b", "--", "sh", "-c", POLITE]);
     lines.expect("ready", LIMIT).await;
     let asked = output(&endpoint, &["release", "b", "--ask"]);
-    assert_eq!(stdout(&asked), "asked 1 holder to release it\n");
+    assert_eq!(asked.out, "asked 1 holder to release it\n");
     let (_, line) = lines.expect("leasehold: an operator asks", LIMIT).await;
     assert!(line.ends_with("for the release of lock \"b\""), "{line}");
     run.terminate();
@@ -51,9 +46,7 @@ async fn without_a_signal_the_request_is_reported_and_the_command_goes_on() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_command_that_goes_on_is_signalled_once_and_keeps_the_lock() {
-    let coordinator = Coordinator::in_process();
-    let endpoint = coordinator.endpoint();
-    let client = Client::connect(&endpoint).await.unwrap();
+    let (_coordinator, endpoint, client) = served().await;
     let script = "trap 'echo usr1' USR1; echo ready; while :; do sleep 0.01; done";
     let (run, mut lines) = start(&endpoint, "a", &["--on-request", "usr1"], script);
     lines.expect("ready", LIMIT).await;
@@ -61,7 +54,7 @@ async fn a_command_that_goes_on_is_signalled_once_and_keeps_the_lock() {
     let token = token.unwrap().to_string();
     for args in [&["--ask"][..], &["--ask", "--holder", &token]] {
         let asked = output(&endpoint, &[&["release", "a"][..], args].concat());
-        assert_eq!(stdout(&asked), "asked 1 holder to release it\n");
+        assert_eq!(asked.out, "asked 1 holder to release it\n");
     }
     lines.expect("usr1", LIMIT).await;
     assert!(client.lock("a").try_acquire().await.unwrap().is_none());
@@ -75,9 +68,7 @@ async fn a_command_that_goes_on_is_signalled_once_and_keeps_the_lock() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leader_that_is_asked_for_lets_the_next_candidate_lead_and_campaigns_again() {
-    let coordinator = Coordinator::in_process();
-    let endpoint = coordinator.endpoint();
-    let client = Client::connect(&endpoint).await.unwrap();
+    let (_coordinator, endpoint, client) = served().await;
     let script = "trap 'exit 7' TERM; echo leads; while :; do sleep 0.01; done";
     let args = |once| {
         let args = [
@@ -114,17 +105,15 @@ async fn a_leader_that_is_asked_for_lets_the_next_candidate_lead_and_campaigns_a
 
 #[tokio::test]
 async fn nobody_is_asked_for_what_no_session_holds() {
-    let coordinator = Coordinator::in_process();
-    let endpoint = coordinator.endpoint();
+    let (_coordinator, endpoint) = started();
     let asked = output(&endpoint, &["release", "a", "--ask"]);
-    assert_eq!(stdout(&asked), "no session holds it; nobody was asked\n");
+    assert_eq!(asked.out, "no session holds it; nobody was asked\n");
     let asked = output(&endpoint, &["release", "a", "--ask", "--holder", "7"]);
     let nobody = "no session holds it with the token 7; nobody was asked\n";
-    assert_eq!(stdout(&asked), nobody);
+    assert_eq!(asked.out, nobody);
     let long = "r".repeat(257);
     let refused = output(&endpoint, &["release", "a", "--ask", "--reason", &long]);
-    assert_eq!(refused.status.code(), Some(64));
-    assert!(stderr(&refused).contains("INVALID_FIELD"));
+    refused.ended(64).says(&["INVALID_FIELD"]);
     for args in [
         &["--ask", "--force"][..],
         &["--ask", "--waiter", "7"],
@@ -132,6 +121,6 @@ async fn nobody_is_asked_for_what_no_session_holds() {
         &["--force", "--within", "5s"],
     ] {
         let refused = output(&endpoint, &[&["release", "a"][..], args].concat());
-        assert_eq!(refused.status.code(), Some(64), "{args:?}");
+        assert_eq!(refused.code, Some(64), "{args:?}");
     }
 }

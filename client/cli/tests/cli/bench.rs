@@ -7,7 +7,7 @@ use leasehold_tests::{ChildProcess, Coordinator, wait};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use super::{LIMIT, leasehold, output, stderr, stdout};
+use super::{LIMIT, leasehold, output, served};
 
 fn start(endpoint: &str, options: &str) -> ChildProcess {
     let args: Vec<_> = ["bench"].into_iter().chain(options.split(' ')).collect();
@@ -54,9 +54,7 @@ async fn many_grants(client: &Client, name: &str) {
 
 #[tokio::test]
 async fn an_interrupted_run_prints_what_it_measured() {
-    let coordinator = Coordinator::in_process();
-    let endpoint = coordinator.endpoint();
-    let client = Client::connect(&endpoint).await.unwrap();
+    let (_coordinator, endpoint, client) = served().await;
     let bench = start(
         &endpoint,
         "--names t/ --clients 2 --warm-up 0 --duration 1h",
@@ -84,9 +82,7 @@ async fn an_interrupted_run_prints_what_it_measured() {
 
 #[tokio::test]
 async fn an_interrupted_run_gives_back_its_places_in_the_queue() {
-    let coordinator = Coordinator::in_process();
-    let endpoint = coordinator.endpoint();
-    let client = Client::connect(&endpoint).await.unwrap();
+    let (_coordinator, endpoint, client) = served().await;
     // Held here: whether a holder of the bench had heard of its grant when it was interrupted could not be told.
     let held = client.lock("t/contended").await.unwrap();
     let options = "--names t/ --contended --clients 3 --warm-up 0 --hold 1h --duration 1h --json";
@@ -105,26 +101,8 @@ async fn an_interrupted_run_gives_back_its_places_in_the_queue() {
 }
 
 #[tokio::test]
-async fn an_interrupted_run_gives_back_what_it_holds() {
-    let coordinator = Coordinator::in_process();
-    let endpoint = coordinator.endpoint();
-    let client = Client::connect(&endpoint).await.unwrap();
-    let options = "--names t/ --contended --clients 1 --warm-up 0 --hold 1h --duration 1h --json";
-    let bench = start(&endpoint, options);
-    lock(&client, "t/contended", |view| !view.holders.is_empty()).await;
-    let (code, printed) = interrupt(bench, Signal::INT).await;
-    assert_eq!(code, Some(130));
-    let json: Value = serde_json::from_str(&printed).unwrap();
-    assert_eq!(json["cycles"], "0");
-    let view = client.admin().get_lock("t/contended").await.unwrap();
-    assert_eq!((view.holders, view.waiter_count), (vec![], 0));
-}
-
-#[tokio::test]
 async fn a_lock_that_is_lost_is_counted_and_the_run_goes_on() {
-    let coordinator = Coordinator::in_process();
-    let endpoint = coordinator.endpoint();
-    let client = Client::connect(&endpoint).await.unwrap();
+    let (_coordinator, endpoint, client) = served().await;
     let options = "--names t/ --clients 1 --warm-up 0 --hold 1h --duration 1h --json";
     let bench = start(&endpoint, options);
     let held = lock(&client, "t/0/0", |view| !view.holders.is_empty()).await;
@@ -145,25 +123,12 @@ fn nothing_is_said_besides_the_summary_where_there_is_no_terminal() {
     let coordinator = Coordinator::in_process();
     let args = ["bench", "--clients", "2", "--duration", "1s"];
     let ran = output(&coordinator.endpoint(), &args);
-    assert_eq!(ran.status.code(), Some(0));
-    assert_eq!(stderr(&ran), "");
-    let text = stdout(&ran);
+    ran.ended(0);
+    assert_eq!(ran.err, "");
+    let text = ran.out;
     assert!(text.starts_with("coordinator "), "{text}");
     assert!(text.contains("names         bench/"), "{text}");
     assert!(text.contains("\nno errors\nno lost locks\n"), "{text}");
-}
-
-#[test]
-fn options_that_the_coordinator_refuses_are_a_usage_error() {
-    let coordinator = Coordinator::in_process();
-    let refused = output(&coordinator.endpoint(), &["bench", "--ttl", "2h"]);
-    assert_eq!(refused.status.code(), Some(64));
-    assert_eq!(stdout(&refused), "");
-    assert!(
-        stderr(&refused).contains("open.ttl"),
-        "{}",
-        stderr(&refused)
-    );
 }
 
 #[test]
@@ -171,7 +136,7 @@ fn every_field_is_documented_and_every_documented_field_is_there() {
     let coordinator = Coordinator::in_process();
     let args = ["bench", "--clients", "1", "--duration", "1s", "--json"];
     let ran = output(&coordinator.endpoint(), &args);
-    let json: Value = serde_json::from_slice(&ran.stdout).unwrap();
+    let json = ran.json();
     let fields: BTreeSet<_> = json.as_object().unwrap().keys().cloned().collect();
     let page = include_str!("../../../../docs/bench.md");
     let table = page.split("| field | meaning |").nth(1).unwrap();

@@ -4,13 +4,12 @@ use std::{
     env, fs,
     os::unix::fs::PermissionsExt,
     path::Path,
-    process::{Command, Output, Stdio},
+    process::{Command, Stdio},
 };
 
-use leasehold_client::{Client, LostReason};
-use leasehold_tests::Coordinator;
+use leasehold_client::LostReason;
 
-use super::{heed_signals, inspect::json, stderr, stdout};
+use super::{Ran, heed_signals, json, served};
 
 /// Returns the `leasehold` lines of the page's `sh` blocks, without their comments.
 fn lines(page: &str) -> Vec<&str> {
@@ -30,7 +29,7 @@ fn quoted(page: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Runs a line in a directory, as somebody who has `leasehold` on the search path.
-fn run(endpoint: &str, directory: &Path, line: &str) -> Output {
+fn run(endpoint: &str, directory: &Path, line: &str) -> Ran {
     let mut command = Command::new("sh");
     let own = Path::new(env!("CARGO_BIN_EXE_leasehold")).parent().unwrap();
     let path = env::var_os("PATH").unwrap_or_default();
@@ -42,7 +41,7 @@ fn run(endpoint: &str, directory: &Path, line: &str) -> Output {
         .env("LEASEHOLD_ENDPOINT", endpoint)
         .stdin(Stdio::null());
     heed_signals(&mut command);
-    command.output().unwrap()
+    Ran::of(&mut command)
 }
 
 /// Writes the scripts that the pages run, each of which says its name and arguments.
@@ -56,9 +55,7 @@ fn scripts(directory: &Path) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_lines_of_the_page_on_locks_work() {
-    let coordinator = Coordinator::in_process();
-    let endpoint = coordinator.endpoint();
-    let client = Client::connect(&endpoint).await.unwrap();
+    let (_coordinator, endpoint, client) = served().await;
     let directory = tempfile::tempdir().unwrap();
     scripts(directory.path());
     let page = include_str!("../../../../docs/locks.md");
@@ -73,8 +70,8 @@ async fn the_lines_of_the_page_on_locks_work() {
             false => None,
         };
         let output = run(&endpoint, directory.path(), line);
-        let (out, err) = (stdout(&output), stderr(&output));
-        assert!(output.status.success(), "{line}: {out}\n{err}");
+        output.ended(0);
+        let (out, err) = (output.out, output.err);
         if let Some(held) = held {
             assert_eq!(out, "asked 1 holder to release it\n", "{line}");
             let request = held.release_requested().await.unwrap();
@@ -95,9 +92,7 @@ async fn the_lines_of_the_page_on_incidents_work() {
     let page = include_str!("../../../../docs/operations.md");
     let (_, page) = page.split_once("## First steps in an incident\n").unwrap();
     let (page, _) = page.split_once("\n# Runbook\n").unwrap();
-    let coordinator = Coordinator::in_process();
-    let endpoint = coordinator.endpoint();
-    let client = Client::connect(&endpoint).await.unwrap();
+    let (_coordinator, endpoint, client) = served().await;
     let directory = tempfile::tempdir().unwrap();
     let lines = lines(page);
     // The commands of the table, and the request before it.
@@ -127,8 +122,7 @@ async fn the_lines_of_the_page_on_incidents_work() {
             .replace("0123456789abcdef0123456789abcdef", id)
             .replace("end ID", &format!("end {id}"));
         let output = run(&endpoint, directory.path(), &filled);
-        let (out, err) = (stdout(&output), stderr(&output));
-        assert!(output.status.success(), "{filled}: {out}\n{err}");
+        output.ended(0);
         let is_taken = ["--force", "--holder", "sessions end"];
         if is_taken.iter().any(|taken| line.contains(taken)) {
             assert_eq!(held.lost().await, LostReason::Forced, "{filled}");

@@ -3,21 +3,19 @@
 use std::{
     io::{Read, Write},
     net::TcpStream,
-    time::{Duration, Instant},
 };
 
 use leasehold_client::Client;
 use leasehold_tests::{
-    ChildProcess, Coordinator, FaultProxy, RedisProxy, RedisServer,
+    ChildProcess, Coordinator, RedisProxy, RedisServer,
     ports::free_port,
     process::Lines,
-    proxy::Cut,
     redis_proxy::{Call, Loss},
     wait,
 };
 use rustix::process::Signal;
 
-use super::{LIMIT, lives, output, spawn_merged, stderr, stdout};
+use super::{LIMIT, lives, output, served, spawn_merged, started, until_waiters};
 
 /// Says its token, and goes on until it is killed.
 const WORK: &str = "echo token $LEASEHOLD_FENCING_TOKEN; while :; do sleep 0.01; done";
@@ -34,20 +32,9 @@ async fn token(lines: &mut Lines) -> i64 {
     line.trim_start_matches("token ").parse().unwrap()
 }
 
-async fn waiters(client: &Client, count: u64) {
-    wait::until("the number of candidates", LIMIT, || async {
-        match client.admin().get_lock("e").await.unwrap().waiter_count {
-            waiters if waiters == count => Ok(()),
-            waiters => Err(waiters),
-        }
-    })
-    .await;
-}
-
 #[tokio::test]
 async fn the_command_is_told_what_it_leads_and_its_exit_code_is_passed_on() {
-    let coordinator = Coordinator::in_process();
-    let endpoint = coordinator.endpoint();
+    let (_coordinator, endpoint) = started();
     let script = "echo $LEASEHOLD_ELECTION $LEASEHOLD_LOCK_NAME $LEASEHOLD_FENCING_TOKEN; \
                   echo $LEASEHOLD_LOCKS; \"$0\" leader e; exit 7";
     let tool = env!("CARGO_BIN_EXE_leasehold");
@@ -65,8 +52,8 @@ async fn the_command_is_told_what_it_leads_and_its_exit_code_is_passed_on() {
         tool,
     ];
     let ran = output(&endpoint, &args);
-    assert_eq!(ran.status.code(), Some(7), "{}", stderr(&ran));
-    let said = stdout(&ran);
+    ran.ended(7);
+    let said = ran.out;
     let mut lines = said.lines();
     let told: Vec<_> = lines.next().unwrap().split(' ').collect();
     let [election, name, token] = told[..] else {
@@ -82,8 +69,7 @@ async fn the_command_is_told_what_it_leads_and_its_exit_code_is_passed_on() {
         "{said}"
     );
     // It has resigned.
-    let nobody = output(&endpoint, &["leader", "e"]);
-    assert_eq!(nobody.status.code(), Some(4));
+    output(&endpoint, &["leader", "e"]).ended(4);
 }
 
 #[test]
@@ -94,23 +80,12 @@ fn a_nested_command_does_not_see_another_election() {
     let tool = env!("CARGO_BIN_EXE_leasehold");
     let args = ["elect", "e", "--", "sh", "-c", &script, tool];
     let ran = output(&coordinator.endpoint(), &args);
-    assert_eq!(stdout(&ran), "[] a\n", "{}", stderr(&ran));
-}
-
-#[test]
-fn a_command_that_cannot_be_started_resigns() {
-    let coordinator = Coordinator::in_process();
-    let endpoint = coordinator.endpoint();
-    let missing = output(&endpoint, &["elect", "e", "--", "/nonexistent/command"]);
-    assert_eq!(missing.status.code(), Some(127));
-    assert_eq!(output(&endpoint, &["leader", "e"]).status.code(), Some(4));
+    assert_eq!(ran.out, "[] a\n", "{}", ran.err);
 }
 
 #[tokio::test]
 async fn a_deposed_leader_is_stopped_and_runs_again_once_elected_again() {
-    let coordinator = Coordinator::in_process();
-    let endpoint = coordinator.endpoint();
-    let client = Client::connect(&endpoint).await.unwrap();
+    let (_coordinator, endpoint, client) = served().await;
     let script = format!("echo pid $$; {WORK}");
     let (mut elect, mut lines) = elect(&endpoint, &[], &script);
     let mut last = 0;
@@ -120,13 +95,13 @@ async fn a_deposed_leader_is_stopped_and_runs_again_once_elected_again() {
         assert!(token > last);
         last = token;
         let next = tokio::spawn(client.election("e").campaign("other"));
-        waiters(&client, 1).await;
+        until_waiters(&client, "e", 1).await;
         client.admin().force_release("e").await.unwrap();
         let leadership = next.await.unwrap().unwrap();
         // It is stopped, and campaigns, while another one leads.
         lines.expect("leasehold: campaigning again", LIMIT).await;
         assert!(!lives(pid.trim_start_matches("pid ")));
-        waiters(&client, 1).await;
+        until_waiters(&client, "e", 1).await;
         leadership.resign().await.unwrap();
     }
     token(&mut lines).await;
@@ -136,9 +111,7 @@ async fn a_deposed_leader_is_stopped_and_runs_again_once_elected_again() {
 
 #[tokio::test]
 async fn once_is_once() {
-    let coordinator = Coordinator::in_process();
-    let endpoint = coordinator.endpoint();
-    let client = Client::connect(&endpoint).await.unwrap();
+    let (_coordinator, endpoint, client) = served().await;
     let (mut elect, mut lines) = elect(&endpoint, &["--once"], WORK);
     token(&mut lines).await;
     client.admin().force_release("e").await.unwrap();
@@ -147,25 +120,22 @@ async fn once_is_once() {
 
 #[tokio::test]
 async fn a_signal_ends_it_at_once_while_it_waits() {
-    let coordinator = Coordinator::in_process();
-    let endpoint = coordinator.endpoint();
-    let client = Client::connect(&endpoint).await.unwrap();
+    let (_coordinator, endpoint, client) = served().await;
     let _leadership = client.election("e").campaign("").await.unwrap();
     for (signal, code) in [(Signal::TERM, 143), (Signal::INT, 130)] {
         let (mut elect, mut lines) = elect(&endpoint, &[], WORK);
-        waiters(&client, 1).await;
+        until_waiters(&client, "e", 1).await;
         let waits = r#"leasehold: waiting to lead "e""#;
         lines.expect(waits, LIMIT).await;
         elect.signal(signal);
         assert_eq!(elect.wait(LIMIT).await.code(), Some(code));
-        waiters(&client, 0).await;
+        until_waiters(&client, "e", 0).await;
     }
 }
 
 #[tokio::test]
 async fn a_signal_is_passed_on_and_ends_it_with_the_command() {
-    let coordinator = Coordinator::in_process();
-    let endpoint = coordinator.endpoint();
+    let (_coordinator, endpoint) = started();
     let script = "trap 'echo reloaded' HUP; trap 'exit 42' TERM; echo ready; \
                   while :; do sleep 0.01; done";
     let (mut elect, mut lines) = elect(&endpoint, &[], script);
@@ -174,82 +144,18 @@ async fn a_signal_is_passed_on_and_ends_it_with_the_command() {
     lines.expect("reloaded", LIMIT).await;
     elect.terminate();
     assert_eq!(elect.wait(LIMIT).await.code(), Some(42));
-    assert_eq!(output(&endpoint, &["leader", "e"]).status.code(), Some(4));
+    assert_eq!(output(&endpoint, &["leader", "e"]).code, Some(4));
 }
 
 #[tokio::test]
 async fn a_leader_asked_to_end_does_not_campaign_again_after_a_loss() {
-    let coordinator = Coordinator::in_process();
-    let endpoint = coordinator.endpoint();
-    let client = Client::connect(&endpoint).await.unwrap();
+    let (_coordinator, endpoint, client) = served().await;
     let script = "trap 'echo heard' TERM; echo ready; while :; do sleep 0.01; done";
     let (mut elect, mut lines) = elect(&endpoint, &[], script);
     lines.expect("ready", LIMIT).await;
     elect.terminate();
     lines.expect("heard", LIMIT).await;
     client.admin().force_release("e").await.unwrap();
-    assert_eq!(elect.wait(LIMIT).await.code(), Some(143));
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_black_hole_stops_the_command_before_the_next_leader_is_elected() {
-    let coordinator = Coordinator::in_process();
-    let client = Client::connect(coordinator.endpoint()).await.unwrap();
-    let proxy = FaultProxy::before(&coordinator.endpoint()).await;
-    let options = ["--ttl", "3s", "--lock-delay", "0s"];
-    let script = "trap 'echo term' TERM; echo ready; while :; do echo alive; sleep 0.005; done";
-    let (mut elect, mut lines) = elect(&proxy.endpoint(), &options, script);
-    lines.expect("ready", LIMIT).await;
-    let next = tokio::spawn(async move {
-        let leadership = client.election("e").campaign("").await.unwrap();
-        (Instant::now(), leadership)
-    });
-    proxy.black_hole();
-    lines.expect("term", LIMIT).await;
-    let mut last = Instant::now();
-    while let Some((at, line)) = lines.next(LIMIT).await {
-        match &*line {
-            "alive" => last = at,
-            line if line.starts_with("leasehold: campaigning again") => break,
-            _ => {}
-        }
-    }
-    let (elected, leadership) = next.await.unwrap();
-    assert!(last < elected, "the next one was elected before");
-    proxy.forward();
-    leadership.resign().await.unwrap();
-    lines.expect("ready", LIMIT).await;
-    elect.kill();
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_coordinator_that_goes_away_is_waited_for_and_that_is_said_once() {
-    let coordinator = Coordinator::in_process();
-    let client = Client::connect(coordinator.endpoint()).await.unwrap();
-    let leadership = client.election("e").campaign("").await.unwrap();
-    let proxy = FaultProxy::before(&coordinator.endpoint()).await;
-    let (mut elect, mut lines) = elect(&proxy.endpoint(), &[], WORK);
-    waiters(&client, 1).await;
-    proxy.set_refuse(true).await;
-    proxy.cut(Cut::Rst).await;
-    lines.expect("leasehold: no connection", LIMIT).await;
-    // Several attempts, and nothing more about it.
-    tokio::time::sleep(Duration::from_secs(2)).await;
-    proxy.set_refuse(false).await;
-    let (_, line) = lines.next(LIMIT).await.unwrap();
-    assert_eq!(line, "leasehold: connected again");
-    waiters(&client, 1).await;
-    leadership.resign().await.unwrap();
-    token(&mut lines).await;
-
-    // While it leads, the command is stopped, and then the same.
-    proxy.set_refuse(true).await;
-    proxy.cut(Cut::Rst).await;
-    lines.expect("leasehold: campaigning again", LIMIT).await;
-    lines.expect("leasehold: no connection", LIMIT).await;
-    proxy.set_refuse(false).await;
-    token(&mut lines).await;
-    elect.terminate();
     assert_eq!(elect.wait(LIMIT).await.code(), Some(143));
 }
 
@@ -317,8 +223,7 @@ fn ready(address: &str) -> u16 {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_port_for_load_balancers_answers_200_only_while_its_process_leads() {
     const SAYS: &str = "leasehold: http://";
-    let coordinator = Coordinator::in_process();
-    let endpoint = coordinator.endpoint();
+    let (_coordinator, endpoint) = started();
     let options = ["--ready-listen", "127.0.0.1:0"];
     let mut tools = Vec::new();
     for _ in 0..2 {
@@ -332,7 +237,7 @@ async fn the_port_for_load_balancers_answers_200_only_while_its_process_leads() 
         tools.push((tool, lines, address));
     }
     let client = Client::connect(endpoint.as_str()).await.unwrap();
-    waiters(&client, 1).await;
+    until_waiters(&client, "e", 1).await;
     assert_eq!(ready(&tools[0].2), 200);
     assert_eq!(ready(&tools[1].2), 503);
     // An operator takes the leadership: the other process leads.
@@ -348,10 +253,5 @@ async fn the_port_for_load_balancers_answers_200_only_while_its_process_leads() 
     // Another process has the address.
     let taken = ["elect", "e", "--ready-listen", &tools[0].2, "--", "true"];
     let taken = output(&endpoint, &taken);
-    assert_eq!(taken.status.code(), Some(1));
-    assert!(
-        stderr(&taken).contains("--ready-listen"),
-        "{}",
-        stderr(&taken)
-    );
+    taken.ended(1).says(&["--ready-listen"]);
 }

@@ -3,13 +3,9 @@
 use std::{collections::HashMap, process::Stdio};
 
 use leasehold_client::{Admin, Client, LockView};
-use leasehold_tests::{ChildProcess, Coordinator, process::Lines, wait};
+use leasehold_tests::{ChildProcess, wait};
 
-use super::{LIMIT, leasehold, output, start, stderr, stdout};
-
-/// Command that prints its token, and lives until TERM.
-const STAY: &str = "trap 'exit 0' TERM; echo ready $LEASEHOLD_FENCING_TOKEN; \
-                    while :; do sleep 0.01; done";
+use super::{LIMIT, Ran, leasehold, output, served, start, started};
 
 /// Waits until a lock looks as wanted.
 async fn until(endpoint: &str, name: &str, wanted: impl Fn(&LockView) -> bool) {
@@ -21,80 +17,15 @@ async fn until(endpoint: &str, name: &str, wanted: impl Fn(&LockView) -> bool) {
     .await;
 }
 
-async fn ready(lines: &mut Lines) -> i64 {
-    let (_, line) = lines.expect("ready", LIMIT).await;
-    line.trim_start_matches("ready ").parse().unwrap()
-}
-
-async fn end(mut run: ChildProcess) {
-    run.terminate();
-    assert_eq!(run.wait(LIMIT).await.code(), Some(0));
-}
-
-#[tokio::test]
-async fn shared_runs_go_side_by_side_and_nobody_overtakes_a_writer() {
-    let coordinator = Coordinator::in_process();
-    let endpoint = coordinator.endpoint();
-    let (first, mut first_lines) = start(&endpoint, "a", &["--shared"], STAY);
-    ready(&mut first_lines).await;
-    let (second, mut second_lines) = start(&endpoint, "a", &["--shared"], STAY);
-    ready(&mut second_lines).await;
-    let (writer, mut writer_lines) = start(&endpoint, "a", &[], STAY);
-    until(&endpoint, "a", |lock| lock.waiter_count == 1).await;
-    let (late, mut late_lines) = start(&endpoint, "a", &["--shared"], STAY);
-    until(&endpoint, "a", |lock| lock.waiter_count == 2).await;
-
-    end(first).await;
-    until(&endpoint, "a", |lock| lock.holder_count == 1).await;
-    let seen = Admin::connect(&endpoint).unwrap().get_lock("a").await;
-    assert_eq!(seen.unwrap().waiter_count, 2);
-    end(second).await;
-    let written = ready(&mut writer_lines).await;
-    until(&endpoint, "a", |lock| lock.waiter_count == 1).await;
-    end(writer).await;
-    assert!(ready(&mut late_lines).await > written);
-    end(late).await;
-}
-
-#[tokio::test]
-async fn a_semaphore_lets_two_of_three_in_and_one_who_wants_it_all_waits_for_both() {
-    let coordinator = Coordinator::in_process();
-    let endpoint = coordinator.endpoint();
-    let (first, mut first_lines) = start(&endpoint, "a", &["--semaphore", "2"], STAY);
-    let (second, mut second_lines) = start(&endpoint, "a", &["--semaphore", "2"], STAY);
-    ready(&mut first_lines).await;
-    ready(&mut second_lines).await;
-    let all = ["--semaphore", "2", "--permits", "2"];
-    let (third, mut third_lines) = start(&endpoint, "a", &all, STAY);
-    until(&endpoint, "a", |lock| lock.waiter_count == 1).await;
-    let busy = ["run", "a", "--semaphore", "2", "--wait", "0", "--", "true"];
-    assert_eq!(output(&endpoint, &busy).status.code(), Some(75));
-
-    end(first).await;
-    until(&endpoint, "a", |lock| lock.permits_taken == 1).await;
-    // There is a permit, but not for who comes behind one that waits.
-    assert_eq!(output(&endpoint, &busy).status.code(), Some(75));
-    end(second).await;
-    ready(&mut third_lines).await;
-    until(&endpoint, "a", |lock| {
-        lock.permits_taken == 2 && lock.holder_count == 1
-    })
-    .await;
-    end(third).await;
-    assert_eq!(output(&endpoint, &busy).status.code(), Some(0));
-}
-
 #[tokio::test]
 async fn a_command_is_told_how_many_permits_are_left_for_it() {
-    let coordinator = Coordinator::in_process();
-    let endpoint = coordinator.endpoint();
-    let client = Client::connect(&endpoint).await.unwrap();
+    let (_coordinator, endpoint, client) = served().await;
     let _held = client.semaphore("a", 5).permits(3).await.unwrap();
     let told = |options: &[&str]| {
         let command = ["--", "sh", "-c", "echo permits: $LEASEHOLD_PERMITS"];
         let args = [&["run", "a", "--wait", "0"], options, &command].concat();
         let ran = output(&endpoint, &args);
-        (ran.status.code(), stdout(&ran))
+        (ran.code, ran.out)
     };
     let all = ["--semaphore", "5", "--permits", "5"];
     assert_eq!(told(&all), (Some(75), String::new()));
@@ -119,24 +50,22 @@ async fn a_command_is_told_how_many_permits_are_left_for_it() {
         "-c",
         "echo ${LEASEHOLD_PERMITS-none}",
     ];
-    assert_eq!(stdout(&output(&endpoint, &alone)), "none\n");
+    assert_eq!(output(&endpoint, &alone).out, "none\n");
 }
 
 #[tokio::test]
 async fn another_limit_is_refused_with_the_one_in_force() {
-    let coordinator = Coordinator::in_process();
-    let endpoint = coordinator.endpoint();
-    let client = Client::connect(&endpoint).await.unwrap();
+    let (_coordinator, endpoint, client) = served().await;
     let _held = client.semaphore("a", 3).permits(1).await.unwrap();
     let args = ["run", "a", "--semaphore", "2", "--", "echo", "ran"];
     let refused = output(&endpoint, &args);
-    assert_eq!(refused.status.code(), Some(64));
-    let said = stderr(&refused);
+    refused.ended(64);
+    let said = refused.err;
     assert!(
         said.contains("\"a\": its limit is 3") && said.contains("LIMIT_MISMATCH"),
         "{said}"
     );
-    assert_eq!(stdout(&refused), "");
+    assert_eq!(refused.out, "");
 
     // Unless it has a greater revision; an acquire without one uses that in force.
     let args = [
@@ -151,30 +80,29 @@ async fn another_limit_is_refused_with_the_one_in_force() {
         "--",
         "true",
     ];
-    assert_eq!(output(&endpoint, &args).status.code(), Some(0));
+    assert_eq!(output(&endpoint, &args).code, Some(0));
     let view = client.admin().get_lock("a").await.unwrap();
     assert_eq!((view.limit, view.limit_revision), (Some(2), 7));
     let _beside = client.semaphore("a", 3).permits(1).await.unwrap();
-    assert_eq!(output(&endpoint, &args).status.code(), Some(75));
+    assert_eq!(output(&endpoint, &args).code, Some(75));
 }
 
 #[test]
 fn the_command_is_told_all_its_locks_and_their_tokens() {
-    let coordinator = Coordinator::in_process();
-    let endpoint = coordinator.endpoint();
+    let (_coordinator, endpoint) = started();
     let script =
         "echo \"${LEASEHOLD_LOCK_NAME-none} ${LEASEHOLD_FENCING_TOKEN-none} $LEASEHOLD_LOCKS\"";
     let told = |names: &[&str]| {
         let args = [&["run"], names, &["--", "sh", "-c", script]].concat();
         // As if it ran under another `run`.
-        let ran = leasehold(&endpoint, &args)
+        let mut command = leasehold(&endpoint, &args);
+        command
             .env("LEASEHOLD_LOCK_NAME", "outer")
             .env("LEASEHOLD_FENCING_TOKEN", "1")
-            .env("LEASEHOLD_LOCKS", "{\"outer\":1}")
-            .output()
-            .unwrap();
-        assert!(ran.status.success(), "{}", stderr(&ran));
-        let text = stdout(&ran);
+            .env("LEASEHOLD_LOCKS", "{\"outer\":1}");
+        let ran = Ran::of(&mut command);
+        ran.ended(0);
+        let text = ran.out;
         let words: Vec<_> = text.trim().splitn(3, ' ').map(str::to_owned).collect();
         let locks: HashMap<String, i64> = serde_json::from_str(&words[2]).unwrap();
         (words[0].clone(), words[1].clone(), locks)
@@ -194,8 +122,7 @@ fn the_command_is_told_all_its_locks_and_their_tokens() {
 
 #[tokio::test]
 async fn several_names_are_taken_all_together_or_not_at_all() {
-    let coordinator = Coordinator::in_process();
-    let endpoint = coordinator.endpoint();
+    let (_coordinator, endpoint) = started();
     let client = Client::builder().client_name("the other");
     let client = client.connect(&endpoint).await.unwrap();
     let held = client.lock("b").await.unwrap();
@@ -203,9 +130,8 @@ async fn several_names_are_taken_all_together_or_not_at_all() {
     for wait in ["0", "3s"] {
         let args = ["run", "a", "b", "--wait", wait, "--", "echo", "ran"];
         let busy = output(&endpoint, &args);
-        assert_eq!(busy.status.code(), Some(75));
-        assert!(stderr(&busy).contains("\"the other\""), "{}", stderr(&busy));
-        assert_eq!(stdout(&busy), "");
+        busy.ended(75).says(&["\"the other\""]);
+        assert_eq!(busy.out, "");
         until(&endpoint, "a", |lock| lock.holder_count == 0).await;
     }
     let (run, mut lines) = start(&endpoint, "a", &["b"], "echo ran");
@@ -214,56 +140,14 @@ async fn several_names_are_taken_all_together_or_not_at_all() {
     lines.expect("ran", LIMIT).await;
     drop(run);
 
-    let twice = output(&endpoint, &["run", "a", "a", "--", "echo", "ran"]);
-    assert_eq!(twice.status.code(), Some(64));
-    assert!(
-        stderr(&twice).contains("INVALID_FIELD"),
-        "{}",
-        stderr(&twice)
-    );
-}
-
-#[tokio::test]
-async fn runs_that_name_the_same_locks_in_opposite_orders_all_end() {
-    let coordinator = Coordinator::in_process();
-    let endpoint = coordinator.endpoint();
-    let directory = tempfile::tempdir().unwrap();
-    let inside = directory.path().join("inside");
-    // Fails where another one is inside.
-    let script = format!("mkdir {0} && sleep 0.01 && rmdir {0}", inside.display());
-    let mut runs: Vec<_> = (0..12)
-        .map(|number| {
-            let (first, others) = match number % 3 {
-                0 => ("a", ["b", "c"]),
-                1 => ("c", ["b", "a"]),
-                _ => ("b", ["a", "c"]),
-            };
-            start(&endpoint, first, &others, &script).0
-        })
-        .collect();
-    for run in &mut runs {
-        assert_eq!(run.wait(LIMIT).await.code(), Some(0));
-    }
-}
-
-#[tokio::test]
-async fn several_names_can_be_shared() {
-    let coordinator = Coordinator::in_process();
-    let endpoint = coordinator.endpoint();
-    let script = "echo ready; sleep 600";
-    let (_first, mut lines) = start(&endpoint, "a", &["b", "--shared"], script);
-    lines.expect("ready", LIMIT).await;
-    let (_second, mut lines) = start(&endpoint, "--shared", &["b", "c"], script);
-    lines.expect("ready", LIMIT).await;
-    until(&endpoint, "b", |lock| lock.holder_count == 2).await;
-    let writer = output(&endpoint, &["run", "c", "b", "--wait", "0", "--", "true"]);
-    assert_eq!(writer.status.code(), Some(75));
+    output(&endpoint, &["run", "a", "a", "--", "echo", "ran"])
+        .ended(64)
+        .says(&["INVALID_FIELD"]);
 }
 
 #[tokio::test]
 async fn a_lock_is_shared_beside_one_that_is_not() {
-    let coordinator = Coordinator::in_process();
-    let endpoint = coordinator.endpoint();
+    let (_coordinator, endpoint) = started();
     let script = "echo ready $LEASEHOLD_LOCKS; sleep 600";
     let beside = ["--with-shared", "config", "--with-shared", "prices"];
     let (_first, mut lines) = start(&endpoint, "account/7", &beside, script);
@@ -278,7 +162,7 @@ async fn a_lock_is_shared_beside_one_that_is_not() {
     until(&endpoint, "gpu", |lock| lock.permits_taken == 1).await;
     let try_with = |args: &[&str]| {
         let args = [&["run", "--wait", "0"], args, &["--", "true"]].concat();
-        output(&endpoint, &args).status.code()
+        output(&endpoint, &args).code
     };
     assert_eq!(try_with(&["config"]), Some(75), "others read it");
     assert_eq!(try_with(&["--with-shared", "account/7", "b"]), Some(75));
@@ -291,8 +175,7 @@ async fn a_lock_is_shared_beside_one_that_is_not() {
 
 #[tokio::test]
 async fn the_loss_of_one_of_several_locks_stops_the_command_and_frees_the_others() {
-    let coordinator = Coordinator::in_process();
-    let endpoint = coordinator.endpoint();
+    let (_coordinator, endpoint) = started();
     let script = "trap '' TERM; echo ready; while :; do sleep 0.01; done";
     let args = ["run", "a", "b", "c", "--", "sh", "-c", script];
     let mut command = leasehold(&endpoint, &args);
@@ -311,22 +194,5 @@ async fn the_loss_of_one_of_several_locks_stops_the_command_and_frees_the_others
         until(&endpoint, name, |lock| lock.holder_count == 0).await;
         let view = admin.get_lock(name).await.unwrap();
         assert_eq!(view.closed_for, None, "{name}");
-    }
-}
-
-#[tokio::test]
-async fn a_forced_release_stops_all_who_share_the_lock() {
-    let coordinator = Coordinator::in_process();
-    let endpoint = coordinator.endpoint();
-    for options in [&["--shared"][..], &["--semaphore", "5", "--permits", "2"]] {
-        let script = "echo ready; sleep 600";
-        let (mut first, mut lines) = start(&endpoint, "a", options, script);
-        lines.expect("ready", LIMIT).await;
-        let (mut second, mut lines) = start(&endpoint, "a", options, script);
-        lines.expect("ready", LIMIT).await;
-        let released = output(&endpoint, &["release", "a", "--force"]);
-        assert!(stdout(&released).starts_with("released; the token is"));
-        assert_eq!(first.wait(LIMIT).await.code(), Some(70));
-        assert_eq!(second.wait(LIMIT).await.code(), Some(70));
     }
 }

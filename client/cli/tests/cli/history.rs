@@ -5,7 +5,6 @@ mod site;
 use std::{
     collections::BTreeMap,
     fs,
-    os::unix::fs::symlink,
     path::Path,
     process::Stdio,
     time::{Duration, SystemTime},
@@ -20,10 +19,7 @@ use leasehold_tests::{
 use serde_json::Value;
 
 use self::site::Site;
-use super::{LIMIT, leasehold, stderr, stdout};
-
-/// Longest time between an event by the store's clock and the time that a line has, if its coordinator heard of it by message.
-const HEARD: Duration = Duration::from_secs(2);
+use super::{LIMIT, leasehold, output};
 
 /// Returns the events of holds until one of this name has ended.
 async fn watched(watcher: &mut LockWatcher, last: &str) -> Vec<LockEvent> {
@@ -224,8 +220,6 @@ async fn the_logs_of_all_coordinators_tell_what_a_watcher_sees() {
     assert_eq!(told_events, seen_events);
     for (event, told) in &told {
         let seen = seen[event];
-        let apart = told.duration_since(seen).unwrap_or_default();
-        assert!(apart < HEARD, "{event:?}: {told:?}, {seen:?}");
         // What the coordinator's own command did has the very time of the store.
         if event.0 == "plain" || event.0 == "detached" || event.0 == "leader" {
             assert_eq!(*told, seen, "{event:?}");
@@ -292,14 +286,12 @@ fn shown(site: &Site, moved: i64) {
     fs::write(&logs[0], "{\"torn\n").unwrap();
     let history = |args: &[&str]| {
         let files = ["--file", &logs[0], "--file", &logs[1]];
-        let output = leasehold("", &[&["history"], args, &files].concat()).output();
-        let output = output.unwrap();
-        assert!(output.status.success(), "{}", stderr(&output));
+        let output = output("", &[&["history"], args, &files].concat());
+        output.ended(0);
         output
     };
-    let document = |name: &str| -> Value {
-        serde_json::from_str(&stdout(&history(&[name, "--json"]))).unwrap()
-    };
+    let document =
+        |name: &str| -> Value { serde_json::from_str(&history(&[name, "--json"]).out).unwrap() };
     let passed = document("passed");
     let holders = passed["holds"].as_array().unwrap().iter();
     let holders: Vec<_> = holders
@@ -329,7 +321,7 @@ fn shown(site: &Site, moved: i64) {
     assert_eq!(document("secret")["others"][0]["identity"], "token:ci");
 
     let output = history(&["forced"]);
-    let text = stdout(&output);
+    let text = &output.out;
     for part in [
         "GRANTED",
         "here",
@@ -340,60 +332,16 @@ fn shown(site: &Site, moved: i64) {
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
-    assert!(
-        stderr(&output).contains("skipped 1 lines"),
-        "{}",
-        stderr(&output)
-    );
-    let none = stdout(&history(&["plain", "--since", "0s"]));
+    output.says(&["skipped 1 lines"]);
+    let none = history(&["plain", "--since", "0s"]).out;
     assert_eq!(none, "these logs tell nothing of \"plain\"\n");
-}
-
-#[tokio::test]
-async fn a_full_disk_loses_lines_and_never_a_lock() {
-    const LOCKS: usize = 50;
-    let site = Site::new();
-    let log = site.file("one.log");
-    symlink("/dev/full", &log).unwrap();
-    let one = site.start("one");
-    let client = site.client(&one.endpoint(), "ops", "here").await;
-    let mut tokens = Vec::new();
-    for _ in 0..LOCKS {
-        let guard = client.lock("plain").await.unwrap();
-        tokens.push(guard.fencing_token());
-        guard.release().await.unwrap();
-    }
-    assert!(tokens.is_sorted() && tokens.len() == LOCKS);
-    // A line for each grant and each end, and the coordinator's first one.
-    let lost = 2 * LOCKS + 1;
-    wait::until("the count of lines dropped", LIMIT, || async {
-        let dropped = one.metrics().await.sum("leasehold_audit_dropped_total");
-        (dropped == lost as f64).then_some(()).ok_or(dropped)
-    })
-    .await;
-
-    // There is room again: a file of its own, as after a rotation.
-    fs::remove_file(&log).unwrap();
-    let dropped = wait::until("a file in place of the full one", LIMIT, || async {
-        client.lock("later").await.unwrap().release().await.unwrap();
-        let written = fs::read_to_string(&log).unwrap_or_default();
-        let first = written.lines().next().map(serde_json::from_str::<Value>);
-        match first {
-            Some(Ok(line)) => Ok(line),
-            _ => Err(written),
-        }
-    })
-    .await;
-    assert_eq!(dropped["event"], "dropped");
-    assert!(dropped["lines"].as_u64().unwrap() >= lost as u64);
 }
 
 #[test]
 fn a_log_that_is_not_there_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let missing = folder.path().join("audit.log").display().to_string();
-    let output = leasehold("", &["history", "a", "--file", &missing]).output();
-    let output = output.unwrap();
-    assert_eq!(output.status.code(), Some(1));
-    assert!(stderr(&output).contains(&missing), "{}", stderr(&output));
+    output("", &["history", "a", "--file", &missing])
+        .ended(1)
+        .says(&[&missing]);
 }

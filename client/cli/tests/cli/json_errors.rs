@@ -3,65 +3,52 @@
 use leasehold_tests::{Coordinator, RedisServer};
 use serde_json::{Value, json};
 
-use super::{output, stderr, stdout};
+use super::{output, started};
 
 /// Runs the tool, and returns its exit code and the error that it tells.
-fn error(endpoint: &str, args: &[&str]) -> (Option<i32>, Value) {
+pub(super) fn error(endpoint: &str, args: &[&str]) -> (Option<i32>, Value) {
     let output = output(endpoint, &[args, &["--json"]].concat());
-    assert_eq!(stdout(&output), "", "{args:?}");
-    let told = stderr(&output);
+    assert_eq!(output.out, "", "{args:?}");
+    let told = output.err;
     assert_eq!(told.lines().count(), 1, "{args:?}: {told}");
     let document: Value =
         serde_json::from_str(&told).unwrap_or_else(|error| panic!("{error}: {args:?}: {told}"));
-    (output.status.code(), document["error"].clone())
+    (output.code, document["error"].clone())
 }
 
 /// Returns the fields that a program decides by.
-fn decisive(error: &Value) -> [Value; 4] {
+pub(super) fn decisive(error: &Value) -> [Value; 4] {
     ["code", "reason", "retry", "endpoint"].map(|field| error[field].clone())
 }
 
-#[test]
-fn every_command_tells_what_it_could_not_reach() {
-    let endpoint = "http://127.0.0.1:1";
-    for args in [
-        &["ls"][..],
-        &["get", "a"],
-        &["release", "a", "--force"],
-        &["leader", "a"],
-        &["observe", "a"],
-        &["watch"],
-        &["bench"],
-    ] {
-        let (code, error) = error(endpoint, args);
-        assert_eq!(code, Some(69), "{args:?}");
-        let expected = [
-            json!("UNAVAILABLE"),
-            json!(null),
-            json!("yes"),
-            json!(endpoint),
-        ];
-        assert_eq!(decisive(&error), expected, "{args:?}: {error}");
-        let message = error["message"].as_str().unwrap();
-        assert!(message.contains("connection refused"), "{message}");
-        assert_eq!(error["retryAfter"], Value::Null);
-    }
+/// Returns those fields as they are expected.
+pub(super) fn decisive_of(
+    code: &str,
+    reason: Option<&str>,
+    retry: &str,
+    endpoint: Option<&str>,
+) -> [Value; 4] {
+    [json!(code), json!(reason), json!(retry), json!(endpoint)]
 }
 
 #[test]
 fn refusals_of_a_coordinator_are_reported_with_their_reason() {
-    let coordinator = Coordinator::in_process();
-    let endpoint = coordinator.endpoint();
+    let (_coordinator, endpoint) = started();
     let long = "x".repeat(513);
-    for args in [&["get", &long][..], &["leader", &long], &["watch", &long]] {
+    for args in [
+        &["get", &long][..],
+        &["leader", &long],
+        &["watch", &long],
+        &["observe", &long],
+    ] {
         let (code, error) = error(&endpoint, args);
         assert_eq!(code, Some(64));
-        let expected = [
-            json!("INVALID_ARGUMENT"),
-            json!("INVALID_FIELD"),
-            json!("no"),
-            json!(endpoint),
-        ];
+        let expected = decisive_of(
+            "INVALID_ARGUMENT",
+            Some("INVALID_FIELD"),
+            "no",
+            Some(&endpoint),
+        );
         assert_eq!(decisive(&error), expected, "{args:?}: {error}");
     }
     let (code, error) = error(&endpoint, &["bench", "--ttl", "2h"]);
@@ -97,17 +84,11 @@ async fn a_row_of_status_has_its_error_in_the_same_form() {
     let coordinator = Coordinator::in_process_with(["--store", &redis.url()]);
     coordinator.ready().await;
     let endpoints = format!("{},http://127.0.0.1:1", coordinator.endpoint());
-    let output = output(&endpoints, &["status", "--json"]);
-    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let told = output(&endpoints, &["status", "--json"]).json();
     let rows = told["coordinators"].as_array().unwrap();
     assert_eq!(rows[0]["error"], Value::Null);
     let error = &rows[1]["error"];
-    let expected = [
-        json!("UNAVAILABLE"),
-        json!(null),
-        json!("yes"),
-        json!("http://127.0.0.1:1"),
-    ];
+    let expected = decisive_of("UNAVAILABLE", None, "yes", Some("http://127.0.0.1:1"));
     assert_eq!(decisive(error), expected, "{error}");
 }
 
@@ -140,15 +121,10 @@ fn mistakes_on_the_command_line_are_told_in_the_same_form() {
             _ => &["--json"],
         };
         let output = output("http://127.0.0.1:1", &[args, tail].concat());
-        assert_eq!(output.status.code(), Some(64), "{args:?}");
-        let document: Value = serde_json::from_str(&stderr(&output)).unwrap();
+        assert_eq!(output.code, Some(64), "{args:?}");
+        let document: Value = serde_json::from_str(&output.err).unwrap();
         let error = &document["error"];
-        let expected = [
-            json!("INVALID_ARGUMENT"),
-            json!(null),
-            json!("no"),
-            json!(null),
-        ];
+        let expected = decisive_of("INVALID_ARGUMENT", None, "no", None);
         assert_eq!(decisive(error), expected, "{args:?}: {error}");
         assert!(
             error["message"].as_str().unwrap().contains(message),

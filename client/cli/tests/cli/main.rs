@@ -27,15 +27,16 @@ mod waiting;
 
 use std::{
     os::unix::process::CommandExt,
-    process::{Command, Output, Stdio},
+    process::{Command, Stdio},
     time::Duration,
 };
 
 use leasehold_client::Client;
 use leasehold_tests::{
-    ChildProcess,
+    ChildProcess, Coordinator,
     process::{self, Lines},
 };
+use serde_json::Value;
 
 const LIMIT: Duration = Duration::from_secs(20);
 
@@ -77,17 +78,71 @@ fn heed_signals(command: &mut Command) {
     }
 }
 
+/// Returns a coordinator and its endpoint.
+fn started() -> (Coordinator, String) {
+    let coordinator = Coordinator::in_process();
+    let endpoint = coordinator.endpoint();
+    (coordinator, endpoint)
+}
+
+/// Returns a coordinator, its endpoint, and a client of it.
+async fn served() -> (Coordinator, String, Client) {
+    let (coordinator, endpoint) = started();
+    let client = Client::connect(&endpoint).await.unwrap();
+    (coordinator, endpoint, client)
+}
+
+/// A run of the tool that has ended.
+#[derive(Debug)]
+struct Ran {
+    code: Option<i32>,
+    out: String,
+    err: String,
+}
+
+impl Ran {
+    /// Runs a command to its end.
+    fn of(command: &mut Command) -> Self {
+        let output = command.output().unwrap();
+        Self {
+            code: output.status.code(),
+            out: String::from_utf8(output.stdout).unwrap(),
+            err: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    /// Asserts its exit code.
+    #[track_caller]
+    fn ended(&self, code: i32) -> &Self {
+        assert_eq!(self.code, Some(code), "{self:?}");
+        self
+    }
+
+    /// Asserts that each of these parts is on standard error.
+    #[track_caller]
+    fn says(&self, parts: &[&str]) {
+        for part in parts {
+            assert!(self.err.contains(part), "no {part:?} in {self:?}");
+        }
+    }
+
+    /// Returns the document on standard output.
+    #[track_caller]
+    fn json(&self) -> Value {
+        let read = serde_json::from_str(&self.out);
+        read.unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+}
+
 /// Runs the tool to its end.
-fn output(endpoint: &str, args: &[&str]) -> Output {
-    leasehold(endpoint, args).output().unwrap()
+fn output(endpoint: &str, args: &[&str]) -> Ran {
+    Ran::of(&mut leasehold(endpoint, args))
 }
 
-fn stdout(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).unwrap()
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).unwrap()
+/// Returns the document that the tool prints.
+fn json(endpoint: &str, args: &[&str]) -> Value {
+    let ran = output(endpoint, &[args, &["--json"]].concat());
+    ran.ended(0).json()
 }
 
 /// Starts `leasehold run NAME [OPTIONS] -- sh -c SCRIPT`; the lines are the command's.
@@ -121,10 +176,13 @@ fn spawn_merged(endpoint: &str, args: &[&str]) -> (ChildProcess, Lines) {
 
 /// Waits until so many wait for the lock.
 async fn until_waiters(client: &Client, name: &str, count: u64) {
-    let admin = client.admin();
-    while admin.get_lock(name).await.unwrap().waiter_count != count {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    leasehold_tests::wait::until("the number of waiters", LIMIT, || async {
+        match client.admin().get_lock(name).await.unwrap().waiter_count {
+            waiters if waiters == count => Ok(()),
+            waiters => Err(waiters),
+        }
+    })
+    .await;
 }
 
 /// Returns whether a process is there and not just waiting to be collected.

@@ -1,58 +1,25 @@
 //! Messages about endpoints and TLS: what went wrong, where, and what to do.
 
-use std::{net::TcpListener, process::Output};
+use std::net::TcpListener;
 
 use leasehold_tests::{Authority, Coordinator, FaultProxy, certificates::Issued, proxy::Cut};
 
-use super::{LIMIT, output, spawn_merged, stderr, stdout};
+use serde_json::Value;
 
-/// One mistake, and the expected message.
-struct Row {
-    what: &'static str,
-    endpoint: String,
-    args: Vec<String>,
-    code: i32,
-    says: Vec<String>,
-}
+use super::{
+    LIMIT,
+    json_errors::{decisive, decisive_of, error},
+    output, spawn_merged,
+};
 
-fn row(what: &'static str, endpoint: &str, args: &[&str], code: i32, says: &[&str]) -> Row {
-    Row {
-        what,
-        endpoint: endpoint.to_owned(),
-        args: args.iter().map(|&arg| arg.to_owned()).collect(),
-        code,
-        says: says.iter().map(|&part| part.to_owned()).collect(),
-    }
-}
-
-/// Runs one command that calls and one that opens a session, and compares their messages.
-fn check(row: &Row) {
-    let args: Vec<_> = row.args.iter().map(String::as_str).collect();
-    for command in [&["ls"][..], &["run", "a"]] {
-        let tail: &[&str] = if command[0] == "run" {
-            &["--", "true"]
-        } else {
-            &[]
-        };
-        let output = output(&row.endpoint, &[command, &args, tail].concat());
-        let told = stderr(&output);
-        let code = output.status.code();
-        assert_eq!(
-            code,
-            Some(row.code),
-            "{} ({}): {told}",
-            row.what,
-            command[0]
-        );
-        for part in &row.says {
-            assert!(
-                told.contains(part),
-                "{} ({}): no {part:?} in {told}",
-                row.what,
-                command[0]
-            );
-        }
-        assert!(told.lines().count() <= 1, "{}: {told}", row.what);
+/// Runs one command that calls and one that opens a session with a mistake, and compares their messages.
+#[track_caller]
+fn check(what: &str, endpoint: &str, args: &[&str], code: i32, says: &[&str]) {
+    for (command, tail) in [(&["ls"][..], &[][..]), (&["run", "a"], &["--", "true"])] {
+        let ran = output(endpoint, &[command, args, tail].concat());
+        assert_eq!(ran.code, Some(code), "{what}: {ran:?}");
+        ran.says(says);
+        assert!(ran.err.lines().count() <= 1, "{what}: {ran:?}");
     }
 }
 
@@ -84,97 +51,93 @@ async fn each_mistake_is_told_with_its_place_and_its_remedy() {
     let closed_address = closed.local_addr().unwrap().to_string();
     drop(closed);
     let closed_url = format!("http://{closed_address}");
-    for row in [
-        row("no scheme", &plain_address, &[], 0, &[]),
-        // Nothing of these tests listens at this address.
-        row(
-            "no port",
-            "127.77.0.1",
-            &[],
-            69,
-            &["http://127.77.0.1:7420", "connection refused"],
-        ),
-        row(
-            "no scheme, nobody there",
-            &closed_address,
-            &[],
-            69,
-            &[
-                &closed_url,
-                "connection refused; check the address and the port",
-            ],
-        ),
-        row(
-            "another scheme",
-            "ftp://locks.example",
-            &[],
-            64,
-            &["\"ftp://locks.example\"", "https://locks.example:7420"],
-        ),
-        row(
-            "no number as port",
-            "127.0.0.1:x",
-            &[],
-            64,
-            &["127.0.0.1:x", "HOST:PORT"],
-        ),
-        row(
-            "no such host",
-            "nobody.invalid",
-            &[],
-            69,
-            &["http://nobody.invalid:7420", "no address; check the name"],
-        ),
-        row(
-            "https to a plain port",
-            &plain_url.replace("http", "https"),
-            &["--ca", &ca],
-            69,
-            &["does not speak TLS", &format!("use {plain_url}")],
-        ),
-        row(
-            "http to a port with TLS",
-            &encrypted_url.replace("https", "http"),
-            &[],
-            69,
-            &["speaks TLS", &format!("use {encrypted_url}")],
-        ),
-        row(
-            "the admin port",
+    check("no scheme", &plain_address, &[], 0, &[]);
+    // Nothing of these tests listens at this address.
+    check(
+        "no port",
+        "127.77.0.1",
+        &[],
+        69,
+        &["http://127.77.0.1:7420", "connection refused"],
+    );
+    check(
+        "no scheme, nobody there",
+        &closed_address,
+        &[],
+        69,
+        &[
+            &closed_url,
+            "connection refused; check the address and the port",
+        ],
+    );
+    check(
+        "another scheme",
+        "ftp://locks.example",
+        &[],
+        64,
+        &["\"ftp://locks.example\"", "https://locks.example:7420"],
+    );
+    check(
+        "no number as port",
+        "127.0.0.1:x",
+        &[],
+        64,
+        &["127.0.0.1:x", "HOST:PORT"],
+    );
+    check(
+        "no such host",
+        "nobody.invalid",
+        &[],
+        69,
+        &["http://nobody.invalid:7420", "no address; check the name"],
+    );
+    check(
+        "https to a plain port",
+        &plain_url.replace("http", "https"),
+        &["--ca", &ca],
+        69,
+        &["does not speak TLS", &format!("use {plain_url}")],
+    );
+    check(
+        "http to a port with TLS",
+        &encrypted_url.replace("https", "http"),
+        &[],
+        69,
+        &["speaks TLS", &format!("use {encrypted_url}")],
+    );
+    check(
+        "the admin port",
+        &plain.admin_endpoint(),
+        &[],
+        69,
+        &[
             &plain.admin_endpoint(),
-            &[],
-            69,
-            &[
-                &plain.admin_endpoint(),
-                "without an answer",
-                "gRPC port (7420",
-            ],
-        ),
-        row(
-            "a self-signed certificate of a CA, given as CA",
-            &by_ca.endpoint(),
-            &["--ca", &as_ca],
-            77,
-            &[&by_ca.endpoint(), "CaUsedAsEndEntity", "CA:FALSE"],
-        ),
-        // What that message advises.
-        row(
-            "a self-signed one of no CA",
-            &by_none.endpoint(),
-            &["--ca", &as_none],
-            0,
-            &[],
-        ),
-        row(
-            "another authority",
-            &encrypted_url,
-            &["--ca", &stranger],
-            77,
-            &[&encrypted_url, "UnknownIssuer", "trust the CA"],
-        ),
-    ] {
-        check(&row);
-    }
+            "without an answer",
+            "gRPC port (7420",
+        ],
+    );
+    check(
+        "a self-signed certificate of a CA, given as CA",
+        &by_ca.endpoint(),
+        &["--ca", &as_ca],
+        77,
+        &[&by_ca.endpoint(), "CaUsedAsEndEntity", "CA:FALSE"],
+    );
+    // What that message advises.
+    check(
+        "a self-signed one of no CA",
+        &by_none.endpoint(),
+        &["--ca", &as_none],
+        0,
+        &[],
+    );
+    check(
+        "another authority",
+        &encrypted_url,
+        &["--ca", &stranger],
+        77,
+        &[&encrypted_url, "UnknownIssuer", "trust the CA"],
+    );
 }
 
 #[tokio::test]
@@ -203,33 +166,34 @@ fn every_command_names_the_endpoint_that_it_could_not_reach() {
         &["ls"][..],
         &["get", "a"],
         &["release", "a", "--force"],
-        &["status"],
         &["leader", "a"],
         &["observe", "a"],
         &["watch"],
+        &["bench"],
+        &["status"],
         &["run", "a", "--", "true"],
         &["elect", "a", "--", "true"],
-        &["bench"],
     ] {
-        let output: Output = output(endpoint, args);
-        let told = format!("{}{}", stdout(&output), stderr(&output));
-        assert_eq!(output.status.code(), Some(69), "{args:?}: {told}");
+        let ran = output(endpoint, args);
+        ran.ended(69);
+        let told = format!("{}{}", ran.out, ran.err);
         let parts = [endpoint, "connection refused", "check the address"];
-        assert!(
-            parts.iter().all(|part| told.contains(part)),
-            "{args:?}: {told}"
-        );
+        let is_told = parts.iter().all(|part| told.contains(part));
+        assert!(is_told, "{args:?}: {told}");
+        // These have errors of their own under `--json`.
+        if args[0] == "status" || args.contains(&"--") {
+            continue;
+        }
+        let (code, error) = error(endpoint, args);
+        assert_eq!(code, Some(69), "{args:?}");
+        let expected = decisive_of("UNAVAILABLE", None, "yes", Some(endpoint));
+        assert_eq!(decisive(&error), expected, "{args:?}: {error}");
+        let message = error["message"].as_str().unwrap();
+        assert!(message.contains("connection refused"), "{message}");
+        assert_eq!(error["retryAfter"], Value::Null);
     }
     // Whatever it answers, whoever asked wants to know who it was.
     let coordinator = Coordinator::in_process();
-    let endpoint = coordinator.endpoint();
     let long = "x".repeat(513);
-    for args in [
-        &["get", &long][..],
-        &["run", &long, "--", "true"],
-        &["leader", &long],
-    ] {
-        let told = stderr(&output(&endpoint, args));
-        assert!(told.contains(&endpoint), "{args:?}: {told}");
-    }
+    output(&coordinator.endpoint(), &["run", &long, "--", "true"]).says(&[&coordinator.endpoint()]);
 }

@@ -10,7 +10,7 @@ use leasehold_tests::{Coordinator, FaultProxy, process::Lines, proxy::Cut};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use super::{LIMIT, output, spawn_merged, stderr, stdout};
+use super::{LIMIT, json, output, spawn_merged, started};
 
 async fn line(lines: &mut Lines) -> String {
     lines.next(LIMIT).await.unwrap().1
@@ -23,14 +23,13 @@ async fn document(lines: &mut Lines) -> Value {
 
 #[tokio::test]
 async fn the_leader_is_shown_and_having_none_has_a_code_of_its_own() {
-    let coordinator = Coordinator::in_process();
-    let endpoint = coordinator.endpoint();
+    let (_coordinator, endpoint) = started();
     let nobody = output(&endpoint, &["leader", "e"]);
-    assert_eq!(nobody.status.code(), Some(4));
-    assert_eq!(stdout(&nobody), "election  e\nleader    nobody leads\n");
+    nobody.ended(4);
+    assert_eq!(nobody.out, "election  e\nleader    nobody leads\n");
     let nobody = output(&endpoint, &["leader", "e", "--json"]);
-    assert_eq!(nobody.status.code(), Some(4));
-    assert_eq!(stdout(&nobody), "{\n  \"leader\": null\n}\n");
+    nobody.ended(4);
+    assert_eq!(nobody.out, "{\n  \"leader\": null\n}\n");
 
     let client = Client::builder().client_name("me");
     let client = client.connect(&endpoint).await.unwrap();
@@ -38,8 +37,8 @@ async fn the_leader_is_shown_and_having_none_has_a_code_of_its_own() {
     let leadership = client.election("e").campaign(value).await.unwrap();
     let info = client.default_session().info().unwrap();
     let somebody = output(&endpoint, &["leader", "e"]);
-    assert_eq!(somebody.status.code(), Some(0));
-    let text = stdout(&somebody);
+    somebody.ended(0);
+    let text = somebody.out;
     for fact in [
         "leader       me",
         &format!("token        {}", leadership.fencing_token()),
@@ -49,9 +48,7 @@ async fn the_leader_is_shown_and_having_none_has_a_code_of_its_own() {
     ] {
         assert!(text.lines().any(|line| line == fact), "{fact}: {text}");
     }
-    let json = output(&endpoint, &["leader", "e", "--json"]);
-    let json: Value = serde_json::from_slice(&json.stdout).unwrap();
-    let leader = &json["leader"];
+    let leader = &json(&endpoint, &["leader", "e"])["leader"];
     assert_eq!(
         leader["fencingToken"],
         leadership.fencing_token().to_string()
@@ -63,21 +60,9 @@ async fn the_leader_is_shown_and_having_none_has_a_code_of_its_own() {
     assert!(leader["electedAt"].as_str().unwrap().ends_with('Z'));
 }
 
-#[test]
-fn names_that_cannot_be_asked_for_are_a_usage_error() {
-    let coordinator = Coordinator::in_process();
-    let long = "x".repeat(513);
-    for command in ["leader", "observe", "watch"] {
-        let refused = output(&coordinator.endpoint(), &[command, &long]);
-        assert_eq!(refused.status.code(), Some(64), "{command}");
-        assert!(stderr(&refused).contains("INVALID_FIELD"), "{command}");
-    }
-}
-
 #[tokio::test]
 async fn every_change_of_the_leader_is_a_line_at_once() {
-    let coordinator = Coordinator::in_process();
-    let endpoint = coordinator.endpoint();
+    let (_coordinator, endpoint) = started();
     let client = Client::builder().client_name("me");
     let client = client.connect(&endpoint).await.unwrap();
     let (observe, mut lines) = spawn_merged(&endpoint, &["observe", "e"]);
@@ -88,10 +73,8 @@ async fn every_change_of_the_leader_is_a_line_at_once() {
     let leadership = client.election("e").campaign("one").await.unwrap();
     let token = leadership.fencing_token();
     let leads = line(&mut lines).await;
-    assert!(
-        leads.ends_with(&format!("Z  leads  {token}  me  one")),
-        "{leads}"
-    );
+    let expected = format!("Z  leads  {token}  me  one");
+    assert!(leads.ends_with(&expected), "{leads}");
     let leads = document(&mut documents).await;
     assert_eq!(leads["leader"]["fencingToken"], token.to_string());
     assert_eq!(leads["leader"]["value"], "b25l");
@@ -139,8 +122,7 @@ async fn observing_outlives_the_coordinator() {
 
 #[tokio::test]
 async fn events_of_locks_follow_the_snapshot() {
-    let coordinator = Coordinator::in_process();
-    let endpoint = coordinator.endpoint();
+    let (_coordinator, endpoint) = started();
     let client = Client::builder().client_name("me");
     let client = client.connect(&endpoint).await.unwrap();
     let guard = client.lock("a/1").await.unwrap();

@@ -4,7 +4,7 @@ use std::{fs, os::unix::fs::PermissionsExt, path::Path, process::Command};
 
 use leasehold_tests::Coordinator;
 
-use super::{stderr, stdout};
+use super::Ran;
 
 fn write(path: &Path, text: &str) {
     fs::write(path, text).unwrap();
@@ -14,12 +14,10 @@ fn write(path: &Path, text: &str) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_profile_has_the_endpoint_and_the_token() {
     let folder = tempfile::tempdir().unwrap();
-    let drawn = Command::new("sh")
-        .args(["-c", "printf secret-of-tests | sha256sum | cut -d' ' -f1"])
-        .output()
-        .unwrap();
+    let digest = "printf secret-of-tests | sha256sum | cut -d' ' -f1";
+    let drawn = Ran::of(Command::new("sh").args(["-c", digest]));
     let tokens = folder.path().join("tokens");
-    write(&tokens, &format!("ci sha256:{}", stdout(&drawn)));
+    write(&tokens, &format!("ci sha256:{}", drawn.out));
     let server = folder.path().join("server.toml");
     write(
         &server,
@@ -50,7 +48,7 @@ async fn a_profile_has_the_endpoint_and_the_token() {
             .args(args)
             .env("LEASEHOLD_PROFILES", &file)
             .envs(variables.iter().copied());
-        command.output().unwrap()
+        Ran::of(&mut command)
     };
     for args in [
         &["--profile", "file", "ls"][..],
@@ -58,10 +56,10 @@ async fn a_profile_has_the_endpoint_and_the_token() {
     ] {
         // A profile replaces what the environment says of the connection.
         let listed = run(args, &[("LEASEHOLD_ENDPOINT", "http://127.0.0.1:1")]);
-        assert_eq!(stdout(&listed), "no locks\n", "{}", stderr(&listed));
+        assert_eq!(listed.out, "no locks\n", "{}", listed.err);
     }
     let listed = run(&["ls"], &[("LEASEHOLD_PROFILE", "file")]);
-    assert_eq!(stdout(&listed), "no locks\n", "{}", stderr(&listed));
+    assert_eq!(listed.out, "no locks\n", "{}", listed.err);
     // An option replaces the profile's.
     let elsewhere = run(
         &[
@@ -73,16 +71,16 @@ async fn a_profile_has_the_endpoint_and_the_token() {
         ],
         &[],
     );
-    assert_eq!(elsewhere.status.code(), Some(69));
+    elsewhere.ended(69);
     // The environment's token does not go to a profile's endpoint.
     let bare = run(
         &["--profile", "bare", "ls"],
         &[("LEASEHOLD_TOKEN", "secret-of-tests")],
     );
-    assert_eq!(bare.status.code(), Some(77), "{}", stdout(&bare));
+    bare.ended(77);
     let unknown = run(&["--profile", "prod", "ls"], &[]);
-    assert_eq!(unknown.status.code(), Some(64));
-    let told = stderr(&unknown);
+    unknown.ended(64);
+    let told = unknown.err;
     assert!(
         told.contains("has no profile \"prod\"; it has bare, command, file"),
         "{told}"

@@ -1,10 +1,9 @@
 //! `run`: the environment of the command, and the exit code for its caller.
 
-use leasehold_client::Client;
 use leasehold_tests::{ChildProcess, Coordinator, wait};
 use rustix::process::Signal;
 
-use super::{LIMIT, leasehold, lives, output, start, stderr, stdout};
+use super::{LIMIT, Ran, leasehold, lives, output, start, started};
 
 #[test]
 fn the_command_is_told_its_lock_and_token_and_its_exit_code_is_passed_on() {
@@ -12,11 +11,10 @@ fn the_command_is_told_its_lock_and_token_and_its_exit_code_is_passed_on() {
     let script = "echo $LEASEHOLD_LOCK_NAME $LEASEHOLD_FENCING_TOKEN; exit 7";
     let args = ["run", "a", "--", "sh", "-c", script];
     let first = output(&coordinator.endpoint(), &args);
-    assert_eq!(first.status.code(), Some(7));
+    first.ended(7);
     let second = output(&coordinator.endpoint(), &args);
-    let token = |output| -> i64 {
-        let text = stdout(output);
-        let (name, token) = text.trim().split_once(' ').unwrap();
+    let token = |ran: &Ran| -> i64 {
+        let (name, token) = ran.out.trim().split_once(' ').unwrap();
         assert_eq!(name, "a");
         token.parse().unwrap()
     };
@@ -28,42 +26,24 @@ fn arguments_reach_the_command_as_they_are() {
     let coordinator = Coordinator::in_process();
     let args = ["run", "a", "--", "printf", "%s|", "--ttl", "x y", "", "--"];
     let ran = output(&coordinator.endpoint(), &args);
-    assert_eq!(stdout(&ran), "--ttl|x y||--|");
+    assert_eq!(ran.out, "--ttl|x y||--|");
 }
 
 #[test]
 fn the_end_by_a_signal_is_told_as_shells_do() {
     let coordinator = Coordinator::in_process();
     let args = ["run", "a", "--", "sh", "-c", "kill -9 $$"];
-    let ran = output(&coordinator.endpoint(), &args);
-    assert_eq!(ran.status.code(), Some(137));
+    output(&coordinator.endpoint(), &args).ended(137);
 }
 
 #[test]
 fn a_command_that_cannot_be_started_gives_the_lock_back() {
-    let coordinator = Coordinator::in_process();
-    let endpoint = coordinator.endpoint();
-    let missing = output(&endpoint, &["run", "a", "--", "/nonexistent/command"]);
-    assert_eq!(missing.status.code(), Some(127));
-    assert!(stderr(&missing).contains("/nonexistent/command"));
-    let not_executable = output(&endpoint, &["run", "a", "--wait", "0", "--", "/dev/null"]);
-    assert_eq!(not_executable.status.code(), Some(126));
-    let next = output(&endpoint, &["run", "a", "--wait", "0", "--", "true"]);
-    assert_eq!(next.status.code(), Some(0));
-}
-
-#[tokio::test]
-async fn a_lock_that_is_not_granted_is_told_with_its_holder() {
-    let coordinator = Coordinator::in_process();
-    let endpoint = coordinator.endpoint();
-    let client = Client::builder().client_name("the other");
-    let client = client.connect(&endpoint).await.unwrap();
-    let _guard = client.lock("a").await.unwrap();
-    for wait in ["0", "3s"] {
-        let ran = output(&endpoint, &["run", "a", "--wait", wait, "--", "true"]);
-        assert_eq!(ran.status.code(), Some(75), "{}", stderr(&ran));
-        assert!(stderr(&ran).contains("\"the other\""), "{}", stderr(&ran));
-    }
+    let (_coordinator, endpoint) = started();
+    output(&endpoint, &["run", "a", "--", "/nonexistent/command"])
+        .ended(127)
+        .says(&["/nonexistent/command"]);
+    output(&endpoint, &["run", "a", "--wait", "0", "--", "/dev/null"]).ended(126);
+    output(&endpoint, &["run", "a", "--wait", "0", "--", "true"]).ended(0);
 }
 
 #[tokio::test]
@@ -86,35 +66,8 @@ async fn signals_are_passed_on_to_the_group() {
 }
 
 #[tokio::test]
-async fn a_signal_ends_a_run_that_waits_and_leaves_no_waiter() {
-    let coordinator = Coordinator::in_process();
-    let endpoint = coordinator.endpoint();
-    let client = Client::connect(&endpoint).await.unwrap();
-    let _guard = client.lock("a").await.unwrap();
-    let admin = client.admin();
-    let waiters = |count| {
-        let admin = admin.clone();
-        wait::until("the number of waiters", LIMIT, move || {
-            let admin = admin.clone();
-            async move {
-                match admin.get_lock("a").await.unwrap().waiter_count {
-                    waiters if waiters == count => Ok(()),
-                    waiters => Err(waiters),
-                }
-            }
-        })
-    };
-    let (mut run, _lines) = start(&endpoint, "a", &[], "true");
-    waiters(1).await;
-    run.terminate();
-    assert_eq!(run.wait(LIMIT).await.code(), Some(143));
-    waiters(0).await;
-}
-
-#[tokio::test]
 async fn ignored_signals_stay_ignored_for_the_command() {
-    let coordinator = Coordinator::in_process();
-    let endpoint = coordinator.endpoint();
+    let (_coordinator, endpoint) = started();
     let script =
         "trap '' HUP; exec \"$0\" run a -- sh -c 'echo ready; sleep 0.2; kill -HUP $$; exit 3'";
     let mut command = std::process::Command::new("sh");

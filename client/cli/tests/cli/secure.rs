@@ -1,14 +1,10 @@
 //! Command line against a coordinator that requires TLS and an identity.
 
-use std::{fs, process::Output};
+use std::fs;
 
 use leasehold_tests::{Authority, Coordinator};
 
-use super::{leasehold, output, stderr, stdout};
-
-fn code(output: &Output) -> i32 {
-    output.status.code().unwrap()
-}
+use super::{Ran, leasehold, output};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn commands_come_with_certificates_from_flags_or_the_environment() {
@@ -35,14 +31,14 @@ async fn commands_come_with_certificates_from_flags_or_the_environment() {
         let (first, rest) = command.split_first().unwrap();
         let args = [&[*first], &identity[..], rest].concat();
         let output = output(&endpoint, &args);
-        assert_eq!(code(&output), 0, "{command:?}: {}", stderr(&output));
+        output.ended(0);
     }
     let mut command = leasehold(&endpoint, &["ls"]);
     command
         .env("LEASEHOLD_CA", &ca)
         .env("LEASEHOLD_CERT", &cert);
-    let by_environment = command.env("LEASEHOLD_KEY", &key).output().unwrap();
-    assert_eq!(stdout(&by_environment), "no locks\n");
+    let by_environment = Ran::of(command.env("LEASEHOLD_KEY", &key));
+    assert_eq!(by_environment.out, "no locks\n");
 
     // Without a certificate of ours, and without one of theirs that is trusted.
     for args in [
@@ -50,12 +46,7 @@ async fn commands_come_with_certificates_from_flags_or_the_environment() {
         &["run", "a", "--ca", &cert, "--", "true"],
     ] {
         let output = output(&endpoint, args);
-        assert_eq!(code(&output), 77, "{args:?}: {}", stderr(&output));
-        assert!(
-            stderr(&output).contains("ertificate"),
-            "{}",
-            stderr(&output)
-        );
+        output.ended(77).says(&["ertificate"]);
     }
     // What is wrong with the command line itself.
     for (args, says) in [
@@ -70,8 +61,7 @@ async fn commands_come_with_certificates_from_flags_or_the_environment() {
         ),
     ] {
         let output = output(&endpoint, args);
-        assert_eq!(code(&output), 64, "{args:?}: {}", stderr(&output));
-        assert!(stderr(&output).contains(says), "{}", stderr(&output));
+        output.ended(64).says(&[says]);
     }
 }
 
@@ -91,10 +81,9 @@ fn a_token_is_never_shown_nor_sent_to_where_others_can_read_it() {
             elsewhere,
             &["run", "a", "--token-file", &file, "--", "true"],
         ),
-        by_environment.output().unwrap(),
+        Ran::of(&mut by_environment),
     ] {
-        assert_eq!(code(&output), 64, "{}", stderr(&output));
-        assert!(stderr(&output).contains("https://"), "{}", stderr(&output));
-        assert!(!stderr(&output).contains("verysecret"));
+        output.ended(64).says(&["https://"]);
+        assert!(!output.err.contains("verysecret"));
     }
 }

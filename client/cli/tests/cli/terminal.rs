@@ -2,10 +2,9 @@
 
 use std::process::Command;
 
-use leasehold_client::Client;
 use leasehold_tests::{Coordinator, Terminal};
 
-use super::LIMIT;
+use super::{LIMIT, served, started};
 
 /// Runs a script in a shell at a terminal; `$0` is the tool.
 fn shell(endpoint: &str, script: &str) -> Terminal {
@@ -61,8 +60,7 @@ fn the_keys_that_interrupt_and_suspend_reach_the_command() {
 
 #[tokio::test]
 async fn a_wait_is_told_in_place_and_taken_off_at_its_end() {
-    let coordinator = Coordinator::in_process();
-    let endpoint = coordinator.endpoint();
+    let (_coordinator, endpoint) = started();
     let (_holder, mut lines) = super::start(
         &endpoint,
         "a",
@@ -82,9 +80,7 @@ async fn a_wait_is_told_in_place_and_taken_off_at_its_end() {
 
 #[tokio::test]
 async fn colours_are_on_terminals_only_and_off_if_the_user_wants_none() {
-    let coordinator = Coordinator::in_process();
-    let endpoint = coordinator.endpoint();
-    let client = Client::connect(&endpoint).await.unwrap();
+    let (_coordinator, endpoint, client) = served().await;
     let _guard = client.lock("a").await.unwrap();
     for (before, coloured) in [
         ("unset NO_COLOR; ", true),
@@ -102,7 +98,7 @@ async fn colours_are_on_terminals_only_and_off_if_the_user_wants_none() {
         terminal.press("\n");
         terminal.until_ended();
     }
-    let piped = super::stdout(&super::output(&endpoint, &["ls"]));
+    let piped = super::output(&endpoint, &["ls"]).out;
     assert!(piped.starts_with("NAME "), "{piped:?}");
 }
 

@@ -2,7 +2,7 @@
 
 use leasehold_tests::{Coordinator, CoordinatorProcess, collector::Collector};
 
-use super::{LIMIT, leasehold, output, stderr, stdout};
+use super::{LIMIT, Ran, leasehold, output, started};
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const SPAN: &str = "00f067aa0ba902b7";
@@ -42,8 +42,8 @@ async fn requests_of_a_command_are_part_of_the_trace_that_it_was_started_in() {
     ] {
         let mut run = leasehold(&endpoint, &["run", lock, "--", "sh", "-c", tell]);
         run.env("TRACEPARENT", &given).env("TRACESTATE", "a=b");
-        let run = run.output().unwrap();
-        assert_eq!(stdout(&run), format!("{given} a=b\n"), "{}", stderr(&run));
+        let run = Ran::of(&mut run);
+        assert_eq!(run.out, format!("{given} a=b\n"), "{}", run.err);
         for kind in ["acquire", "release"] {
             let parent = parent(&collector, kind, ("leasehold.lock", lock)).await;
             assert_eq!(parent, given[36..52], "{kind} of {lock}");
@@ -67,13 +67,13 @@ async fn requests_of_a_command_are_part_of_the_trace_that_it_was_started_in() {
     );
     run.env("TRACEPARENT", context('1'))
         .env("TRACESTATE", "a=b");
-    assert_eq!(stdout(&run.output().unwrap()), format!("{two} \n"));
+    assert_eq!(Ran::of(&mut run).out, format!("{two} \n"));
     let asked = parent(&collector, "acquire", ("leasehold.lock", "option")).await;
     assert_eq!(asked, two[36..52]);
     let mut get = leasehold(&endpoint, &["get", "option"]);
     get.env("TRACEPARENT", context('3'))
         .env("TRACESTATE", "a=b");
-    assert!(get.output().unwrap().status.success());
+    Ran::of(&mut get).ended(0);
     let name = "leasehold.v1.AdminService/GetLock";
     let asked = parent(&collector, name, ("rpc.method", "GetLock")).await;
     assert_eq!(asked, context('3')[36..52]);
@@ -97,12 +97,11 @@ async fn a_measurement_is_in_no_trace_that_it_was_merely_started_in() {
     ];
     let mut started = leasehold(&endpoint, &bench);
     started.env("TRACEPARENT", context('1'));
-    let started = started.output().unwrap();
-    assert!(started.status.success(), "{}", stderr(&started));
+    let started = Ran::of(&mut started);
+    started.ended(0);
     let asked_for = context('2');
     let args = [&bench[..], &["--traceparent", &asked_for]].concat();
-    let measured = output(&endpoint, &args);
-    assert!(measured.status.success(), "{}", stderr(&measured));
+    output(&endpoint, &args).ended(0);
     let said = ("leasehold.outcome", "granted");
     parent(&collector, "acquire", said).await;
     let spans = collector.spans();
@@ -114,8 +113,7 @@ async fn a_measurement_is_in_no_trace_that_it_was_merely_started_in() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_invalid_context_is_refused_as_an_option_and_ignored_in_the_environment() {
-    let coordinator = Coordinator::in_process();
-    let endpoint = coordinator.endpoint();
+    let (_coordinator, endpoint) = started();
     for bad in [
         "nonsense",
         "",
@@ -123,16 +121,16 @@ async fn an_invalid_context_is_refused_as_an_option_and_ignored_in_the_environme
         &format!("00-{TRACE}-0000000000000000-01"),
     ] {
         let refused = output(&endpoint, &["ls", "--traceparent", bad]);
-        assert_eq!(refused.status.code(), Some(64), "{bad}");
-        let told = stderr(&refused);
+        assert_eq!(refused.code, Some(64), "{bad}");
+        let told = refused.err;
         assert!(told.contains("expected a W3C traceparent"), "{told}");
 
         let tell = ["run", "a", "--", "sh", "-c", "echo \"<$TRACEPARENT>\""];
         let mut ignored = leasehold(&endpoint, &tell);
-        let ignored = ignored.env("TRACEPARENT", bad).output().unwrap();
-        assert_eq!(ignored.status.code(), Some(0), "{}", stderr(&ignored));
-        assert_eq!(stdout(&ignored), format!("<{bad}>\n"));
-        let told = stderr(&ignored);
+        let ignored = Ran::of(ignored.env("TRACEPARENT", bad));
+        ignored.ended(0);
+        assert_eq!(ignored.out, format!("<{bad}>\n"));
+        let told = ignored.err;
         // An empty one is none.
         let is_told = told.contains("ignored the variable TRACEPARENT: expected a W3C traceparent");
         assert_eq!(is_told, !bad.is_empty(), "{told}");

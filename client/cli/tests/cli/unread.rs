@@ -5,11 +5,10 @@ use std::{
     process::Stdio,
 };
 
-use leasehold_client::Client;
 use leasehold_tests::{ChildProcess, Coordinator};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
-use super::{LIMIT, leasehold};
+use super::{LIMIT, leasehold, served};
 
 /// Returns a pipe that has no room left.
 fn full() -> (PipeReader, PipeWriter) {
@@ -23,9 +22,7 @@ fn full() -> (PipeReader, PipeWriter) {
 
 #[tokio::test]
 async fn a_reader_that_has_stalled_does_not_keep_the_command_alive() {
-    let coordinator = Coordinator::in_process();
-    let endpoint = coordinator.endpoint();
-    let client = Client::connect(&endpoint).await.unwrap();
+    let (_coordinator, endpoint, client) = served().await;
     for (tool, name) in [
         (&["run", "a"][..], "a"),
         (&["elect", "e", "--once"][..], "e"),
