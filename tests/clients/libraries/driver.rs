@@ -140,11 +140,9 @@ impl Driver {
         if let Value::Object(fields) = fields {
             request.extend(fields);
         }
-        self.link
-            .operations
-            .lock()
-            .unwrap()
-            .insert(id, op.to_owned());
+        let mut operations = self.link.operations.lock().unwrap();
+        operations.insert(id, op.to_owned());
+        drop(operations);
         self.link.pass(Way::ToDriver, op, Value::Object(request));
         id
     }
@@ -250,6 +248,13 @@ impl Driver {
     /// Asks for the state of a handle.
     pub(crate) async fn state(&self, handle: &str) -> anyhow::Result<State> {
         state(&self.run("state", json!({ "h": handle })).await?)
+    }
+
+    /// Asks for the state of a handle, which must be held; `wrong` says what it means if it is not.
+    pub(crate) async fn held(&self, handle: &str, wrong: &str) -> anyhow::Result<()> {
+        let state = self.state(handle).await?;
+        ensure!(state.is_held(), "{wrong}: {state:?}");
+        Ok(())
     }
 
     /// Asks for the state of a handle again and again while it is held, until `done` says so; returns the last answer and the stamp of

@@ -1,8 +1,9 @@
 //! Harness: which tests to run, several at a time, and what came of them.
 //!
 //! A test is a scenario with a library, or one with its mutant, which must fail. The arguments are those of cargo's own harness as far as
-//! they make sense: names to run, `--skip NAME`, `--test-threads N`, `--list`. `--repeat N` runs each test N times, and `--mutants` runs
-//! mutants with every library, not only with the first that can carry out their scenario.
+//! they make sense: names to run, `--skip NAME`, `--test-threads N`, `--list`. The name of a library runs its tests alone, and
+//! `--repeat N` runs each test N times. Mutants show that the harness finds what is wrong: `--mutants`, or the variable `MUTANTS=1`,
+//! runs them instead, each with the first library that can carry out its scenario.
 
 use std::{
     cell::RefCell,
@@ -47,6 +48,7 @@ impl Arguments {
     fn read() -> anyhow::Result<Self> {
         let mut read = Self {
             repeat: 1,
+            mutants: std::env::var("MUTANTS").is_ok_and(|is_set| is_set == "1"),
             ..Self::default()
         };
         let mut words = std::env::args().skip(1);
@@ -76,7 +78,10 @@ impl Arguments {
     }
 
     fn wants(&self, name: &str) -> bool {
-        let is_in = |part: &String| name.contains(part.as_str());
+        let is_in = |part: &String| match LIBRARIES.iter().any(|library| library.name == part) {
+            true => name.split("::").next() == Some(part),
+            false => name.contains(part.as_str()),
+        };
         (self.names.is_empty() || self.names.iter().any(is_in)) && !self.skip.iter().any(is_in)
     }
 }
@@ -115,7 +120,7 @@ fn run() -> anyhow::Result<bool> {
     let arguments = Arguments::read()?;
     let mut tests: Vec<Test> = all()
         .into_iter()
-        .filter(|test| arguments.wants(&test.name))
+        .filter(|test| test.is_mutant == arguments.mutants && arguments.wants(&test.name))
         .collect();
     if arguments.list {
         for test in &tests {
@@ -127,9 +132,7 @@ fn run() -> anyhow::Result<bool> {
         LAST_PANIC.with_borrow_mut(|last| *last = panic.to_string());
     }));
     let drivers = drivers(&tests);
-    if !arguments.mutants {
-        keep_first_mutants(&mut tests, &drivers);
-    }
+    keep_first_mutants(&mut tests, &drivers);
     let mut queue: Vec<&Test> = Vec::new();
     for _ in 0..arguments.repeat {
         queue.extend(&tests);
@@ -243,8 +246,8 @@ fn all_of(
         }
     });
     let results = results.into_inner().unwrap();
+    let results = results.into_iter();
     results
-        .into_iter()
         .map(|result| result.expect("every test has run"))
         .collect()
 }

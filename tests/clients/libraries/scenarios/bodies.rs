@@ -8,16 +8,15 @@ use serde_json::{Value, json};
 
 use crate::{
     driver::{PROMPT, now, number, stamp},
-    mutant::{Lines, Way},
+    mutant::{Lines, to_runner},
+    scenarios::scripts::real,
     site::Site,
     world::World,
 };
 
 /// The loss of one of several locks stops the work under all of them.
 pub(super) async fn one_of_several(world: World) -> anyhow::Result<()> {
-    let site = Site::start(1).await;
-    let driver = world.driver().await?;
-    driver.connect("c1", &site.endpoints(), json!({})).await?;
+    let (site, driver) = real(&world, 1, json!({})).await?;
     let ask = json!({ "as": "h1", "on": "c1", "names": ["a", "b", "c"] });
     let body = driver.ask("body", ask);
     driver.event("h1", "what", "started", PROMPT).await?;
@@ -79,11 +78,10 @@ pub(super) async fn body_fails(world: World) -> anyhow::Result<()> {
 
 /// Reports the loss alone.
 pub(super) fn hides_own_errors() -> Lines {
-    Box::new(|way, kind, mut line| {
-        if way == Way::ToRunner && kind == "body" && line.get("err").is_some() {
+    to_runner("body", |line| {
+        if line.get("err").is_some() {
             line["err"] = json!({ "kind": "lost", "reason": "expired", "name": "a" });
         }
-        vec![(way, line)]
     })
 }
 

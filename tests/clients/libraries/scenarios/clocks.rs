@@ -11,7 +11,8 @@ use serde_json::json;
 
 use crate::{
     driver::{PROMPT, nanos, now, number},
-    mutant::{Lines, Way},
+    mutant::{Lines, Way, to_runner},
+    scenarios::scripts::real,
     site::Site,
     world::World,
 };
@@ -21,18 +22,12 @@ const AHEAD: Duration = Duration::from_secs(100_000);
 
 /// The time for which the machine was suspended counts: a hold whose deadline passed meanwhile is lost at once, and others last.
 pub(super) async fn jumps(world: World) -> anyhow::Result<()> {
-    let site = Site::start(1).await;
-    let driver = world.driver().await?;
-    driver
-        .connect("c1", &site.endpoints(), json!({ "ttl_ms": 8000 }))
-        .await?;
+    let (_site, driver) = real(&world, 1, json!({ "ttl_ms": 8000 })).await?;
     driver.hold("h1", "c1", "a").await?;
     driver.run("skew_clock", json!({ "ms": 1000 })).await?;
-    let state = driver.state("h1").await?;
-    ensure!(
-        state.is_held(),
-        "lost by a jump within its validity: {state:?}"
-    );
+    driver
+        .held("h1", "lost by a jump within its validity")
+        .await?;
     driver.run("skew_clock", json!({ "ms": 8000 })).await?;
     let state = driver.state("h1").await?;
     ensure!(
@@ -42,8 +37,7 @@ pub(super) async fn jumps(world: World) -> anyhow::Result<()> {
     driver.event("h1", "state", "lost", PROMPT).await?;
     // The session goes on, or another one does.
     driver.hold("h2", "c1", "b").await?;
-    let state = driver.state("h2").await?;
-    ensure!(state.is_held(), "not held after the jump: {state:?}");
+    driver.held("h2", "not held after the jump").await?;
     Ok(())
 }
 
@@ -89,21 +83,14 @@ pub(super) async fn source(world: World) -> anyhow::Result<()> {
 
 /// Reads the clock that does not count suspended time.
 pub(super) fn reads_another_clock() -> Lines {
-    Box::new(|way, kind, mut line| {
-        if way == Way::ToRunner && kind == "clock" {
-            line["ok"]["clock_ns"] = json!(now().to_string());
-        }
-        vec![(way, line)]
+    to_runner("clock", |line| {
+        line["ok"]["clock_ns"] = json!(now().to_string());
     })
 }
 
 /// The child of a fork holds nothing, and the parent goes on as before.
 pub(super) async fn fork(world: World) -> anyhow::Result<()> {
-    let site = Site::start(1).await;
-    let driver = world.driver().await?;
-    driver
-        .connect("c1", &site.endpoints(), json!({ "ttl_ms": 4000 }))
-        .await?;
+    let (site, driver) = real(&world, 1, json!({ "ttl_ms": 4000 })).await?;
     driver.hold("h1", "c1", "a").await?;
     let child = driver.run("fork", json!({ "h": "h1" })).await?;
     ensure!(
@@ -122,10 +109,5 @@ pub(super) async fn fork(world: World) -> anyhow::Result<()> {
 
 /// Holds the lock twice after a fork.
 pub(super) fn holds_twice() -> Lines {
-    Box::new(|way, kind, mut line| {
-        if way == Way::ToRunner && kind == "fork" {
-            line["ok"]["state"] = json!("held");
-        }
-        vec![(way, line)]
-    })
+    to_runner("fork", |line| line["ok"]["state"] = json!("held"))
 }

@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use anyhow::ensure;
 use leasehold_proto::v1::{session_request::Request, session_response::Response};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use crate::{
-    driver::{PROMPT, State, nanos, now},
-    mutant::{Message, Wire},
+    driver::{Driver, PROMPT, State, nanos, now},
+    mutant::{Message, Wire, losing, response},
     scenarios::scripts::begin,
+    scripted::{Stream, locks},
     world::World,
 };
 
@@ -21,14 +22,25 @@ fn millis(count: u64) -> Duration {
     Duration::from_millis(count)
 }
 
+/// Acquires a lock that is valid for 4 s since a heartbeat.
+async fn hold_as_of(
+    driver: &Driver,
+    stream: &mut Stream,
+    ask: Value,
+    heartbeat: u64,
+) -> anyhow::Result<()> {
+    let asked = driver.ask("acquire", ask);
+    let (id, acquire) = stream.acquire().await?;
+    stream.grant(id, locks(&[acquire.name], 1), millis(4000), heartbeat);
+    driver.served(asked, PROMPT).await?;
+    Ok(())
+}
+
 /// An acknowledgement never moves a deadline back, be its heartbeat old or its validity short; one that nobody asked for moves it on.
 pub(super) async fn only_lengthen(world: World) -> anyhow::Result<()> {
     let (driver, _scripted, mut stream) = begin(&world, TTL, json!({})).await?;
-    let held = driver.ask("acquire", json!({ "as": "h1", "on": "c1", "names": ["a"] }));
-    let (id, acquire) = stream.acquire().await?;
-    let locks = crate::scripted::locks(&[acquire.name], 1);
-    stream.grant(id, locks, millis(4000), 0);
-    driver.served(held, PROMPT).await?;
+    let ask = json!({ "as": "h1", "on": "c1", "names": ["a"] });
+    hold_as_of(&driver, &mut stream, ask, 0).await?;
 
     let (sequence, at) = stream.beats(6).await?;
     stream.ack(sequence, millis(5000));
@@ -50,14 +62,7 @@ pub(super) async fn only_lengthen(world: World) -> anyhow::Result<()> {
 
 /// Takes no acknowledgement.
 pub(super) fn ignores_acks() -> Wire {
-    Box::new(|_, message| match &message {
-        Message::Response(response)
-            if matches!(response.response, Some(Response::Heartbeat(_))) =>
-        {
-            Vec::new()
-        }
-        _ => vec![message],
-    })
+    losing(|message| matches!(response(message), Some(Response::Heartbeat(_))))
 }
 
 /// A deadline counts from when the acknowledged heartbeat was sent, however late its answer comes.
@@ -65,15 +70,8 @@ pub(super) async fn slow_acks(world: World) -> anyhow::Result<()> {
     let (driver, _scripted, mut stream) = begin(&world, TTL, json!({})).await?;
     let (_, opened_at) = stream.heartbeat();
     sleep(millis(800)).await;
-    let held = driver.ask("acquire", json!({ "as": "h1", "on": "c1", "names": ["a"] }));
-    let (id, acquire) = stream.acquire().await?;
-    stream.grant(
-        id,
-        crate::scripted::locks(&[acquire.name], 1),
-        millis(4000),
-        0,
-    );
-    driver.served(held, PROMPT).await?;
+    let ask = json!({ "as": "h1", "on": "c1", "names": ["a"] });
+    hold_as_of(&driver, &mut stream, ask, 0).await?;
     let (_, held) = driver.watch("h1", PROMPT, State::is_lost).await?;
     let end = opened_at + nanos(millis(4000));
     ensure!(
@@ -82,24 +80,15 @@ pub(super) async fn slow_acks(world: World) -> anyhow::Result<()> {
         held.saturating_sub(end) / 1_000_000
     );
 
-    let held = driver.ask("acquire", json!({ "as": "h2", "on": "c1", "names": ["b"] }));
-    let (id, acquire) = stream.acquire().await?;
     let (newest, mut acked_at) = stream.heartbeat();
-    stream.grant(
-        id,
-        crate::scripted::locks(&[acquire.name], 2),
-        millis(4000),
-        newest,
-    );
-    driver.served(held, PROMPT).await?;
+    let ask = json!({ "as": "h2", "on": "c1", "names": ["b"] });
+    hold_as_of(&driver, &mut stream, ask, newest).await?;
     let mut acked = newest;
     let stop = now() + nanos(millis(5000));
     while now() < stop {
-        let state = driver.state("h2").await?;
-        ensure!(
-            state.is_held(),
-            "lost although its heartbeats are answered: {state:?}"
-        );
+        driver
+            .held("h2", "lost although its heartbeats are answered")
+            .await?;
         let heard = stream.heartbeat_before(now() - nanos(millis(600)));
         if let Some((sequence, at)) = heard.filter(|(sequence, _)| *sequence > acked) {
             stream.ack(sequence, millis(4000));

@@ -5,23 +5,20 @@ use std::time::Duration;
 use anyhow::ensure;
 use leasehold_client::LockView;
 use leasehold_tests::FaultProxy;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::time::sleep;
 
 use crate::{
     driver::{PROMPT, State, nanos, now, number, state},
-    mutant::{Lines, Way},
+    mutant::{Lines, Way, to_runner},
+    scenarios::scripts::real,
     site::Site,
     world::World,
 };
 
 /// A hold is renewed for as long as its session lives.
 pub(super) async fn renews(world: World) -> anyhow::Result<()> {
-    let site = Site::start(1).await;
-    let driver = world.driver().await?;
-    driver
-        .connect("c1", &site.endpoints(), json!({ "ttl_ms": 4000 }))
-        .await?;
+    let (site, driver) = real(&world, 1, json!({ "ttl_ms": 4000 })).await?;
     let token = driver.hold("h1", "c1", "a").await?;
 
     let limit = Duration::from_millis(12_500);
@@ -46,15 +43,11 @@ pub(super) async fn renews(world: World) -> anyhow::Result<()> {
 /// Says that a hold is lost as soon as its first TTL is over.
 pub(super) fn forgets_to_renew() -> Lines {
     let mut acquired = None;
-    Box::new(move |way, kind, mut line| {
-        if way == Way::ToRunner && kind == "acquire" {
-            acquired = Some(now());
-        }
-        let is_over = acquired.is_some_and(|acquired| now() > acquired + 4_000_000_000);
-        if way == Way::ToRunner && kind == "state" && is_over {
+    to_runner("state", move |line| {
+        let acquired = *acquired.get_or_insert(now());
+        if now() > acquired + 4_000_000_000 {
             line["ok"]["state"] = json!("lost");
         }
-        vec![(way, line)]
     })
 }
 
@@ -99,14 +92,10 @@ pub(super) async fn coordinator_stops(world: World) -> anyhow::Result<()> {
 /// Says held for a second after the loss.
 pub(super) fn tells_late() -> Lines {
     let mut lost = None;
-    Box::new(move |way, kind, mut line: Value| {
-        if way == Way::ToRunner && kind == "state" && line["ok"]["state"] == "lost" {
-            let lost = *lost.get_or_insert(now());
-            if now() < lost + 1_000_000_000 {
-                line["ok"]["state"] = json!("held");
-            }
+    to_runner("state", move |line| {
+        if line["ok"]["state"] == "lost" && now() < *lost.get_or_insert(now()) + 1_000_000_000 {
+            line["ok"]["state"] = json!("held");
         }
-        vec![(way, line)]
     })
 }
 
@@ -149,8 +138,7 @@ pub(super) async fn coordinator_dies(world: World) -> anyhow::Result<()> {
 
     proxy.set_refuse(false).await;
     driver.event("h2", "state", "held", PROMPT).await?;
-    let state = driver.state("h2").await?;
-    ensure!(state.is_held(), "not held after the resume: {state:?}");
+    driver.held("h2", "not held after the resume").await?;
     let view = site.lock(1, "b").await?;
     ensure!(
         holds(&view, token),
@@ -161,21 +149,16 @@ pub(super) async fn coordinator_dies(world: World) -> anyhow::Result<()> {
 
 /// Says held while a hold is suspended.
 pub(super) fn acts_while_suspended() -> Lines {
-    Box::new(|way, _, mut line| {
+    to_runner("state", |line| {
         if line["ok"]["state"] == "suspended" {
             line["ok"]["state"] = json!("held");
         }
-        vec![(way, line)]
     })
 }
 
 /// A process that was stopped for longer than its TTL says so before anything else.
 pub(super) async fn driver_stops(world: World) -> anyhow::Result<()> {
-    let site = Site::start(1).await;
-    let driver = world.driver().await?;
-    driver
-        .connect("c1", &site.endpoints(), json!({ "ttl_ms": 2000 }))
-        .await?;
+    let (site, driver) = real(&world, 1, json!({ "ttl_ms": 2000 })).await?;
     driver.hold("h1", "c1", "a").await?;
     let mut rival = site.rival(0, Duration::from_secs(10)).await;
     let asked = rival.ask("a", None).await;
@@ -197,25 +180,17 @@ pub(super) async fn driver_stops(world: World) -> anyhow::Result<()> {
 
 /// Says held at first, as a flag does that a timer sets.
 pub(super) fn reads_a_flag() -> Lines {
-    let mut asked = 0;
-    Box::new(move |way, kind, mut line| {
-        if way == Way::ToRunner && kind == "state" && line.get("ok").is_some() {
-            asked += 1;
-            if asked == 1 {
-                line["ok"]["state"] = json!("held");
-            }
+    let mut was_asked = false;
+    to_runner("state", move |line| {
+        if line.get("ok").is_some() && !std::mem::replace(&mut was_asked, true) {
+            line["ok"]["state"] = json!("held");
         }
-        vec![(way, line)]
     })
 }
 
 /// A loop or runtime that is blocked past the deadline has late timers; the check is right nevertheless.
 pub(super) async fn loop_is_blocked(world: World) -> anyhow::Result<()> {
-    let site = Site::start(1).await;
-    let driver = world.driver().await?;
-    driver
-        .connect("c1", &site.endpoints(), json!({ "ttl_ms": 2000 }))
-        .await?;
+    let (_site, driver) = real(&world, 1, json!({ "ttl_ms": 2000 })).await?;
     driver.hold("h1", "c1", "a").await?;
     let question = driver.ask("block_ms", json!({ "h": "h1", "ms": 3000 }));
     let first = state(&driver.served(question, PROMPT).await?)?;
@@ -225,21 +200,12 @@ pub(super) async fn loop_is_blocked(world: World) -> anyhow::Result<()> {
 
 /// Says held after a block.
 pub(super) fn checks_by_timer() -> Lines {
-    Box::new(|way, kind, mut line| {
-        if way == Way::ToRunner && kind == "block_ms" {
-            line["ok"]["state"] = json!("held");
-        }
-        vec![(way, line)]
-    })
+    to_runner("block_ms", |line| line["ok"]["state"] = json!("held"))
 }
 
 /// A force release is told once, with its reason, and a release after it says that the lock was lost.
 pub(super) async fn force_release(world: World) -> anyhow::Result<()> {
-    let site = Site::start(1).await;
-    let driver = world.driver().await?;
-    driver
-        .connect("c1", &site.endpoints(), json!({ "ttl_ms": 2000 }))
-        .await?;
+    let (site, driver) = real(&world, 1, json!({ "ttl_ms": 2000 })).await?;
     driver.hold("h1", "c1", "a").await?;
 
     site.admin(0).force_release("a").await?;

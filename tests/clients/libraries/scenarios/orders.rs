@@ -13,7 +13,7 @@ use tokio::time::{Duration, sleep};
 use super::scripts::{LONG, begin, hold, hold_for};
 use crate::{
     driver::{PROMPT, State, now, token},
-    mutant::{Message, Wire},
+    mutant::{Message, Wire, losing, request, response},
     scripted::{Heard, locks},
     world::World,
 };
@@ -48,12 +48,7 @@ pub(super) async fn cancel_crosses(world: World) -> anyhow::Result<()> {
 
 /// Releases nothing.
 pub(super) fn never_releases() -> Wire {
-    Box::new(|_, message| match &message {
-        Message::Request(request) if matches!(request.request, Some(Request::Release(_))) => {
-            Vec::new()
-        }
-        _ => vec![message],
-    })
+    losing(|message| matches!(request(message), Some(Request::Release(_))))
 }
 
 /// A client that closes says so, and goes on until it has its answer. The bare end of a stream is a loss.
@@ -106,12 +101,7 @@ pub(super) async fn ends(world: World) -> anyhow::Result<()> {
 
 /// Leaves without a word.
 pub(super) fn leaves_silently() -> Wire {
-    Box::new(|_, message| match &message {
-        Message::Request(request) if matches!(request.request, Some(Request::Close(_))) => {
-            Vec::new()
-        }
-        _ => vec![message],
-    })
+    losing(|message| matches!(request(message), Some(Request::Close(_))))
 }
 
 /// Many requests have an id each, and answers come in any order.
@@ -211,11 +201,10 @@ pub(super) async fn unknown(world: World) -> anyhow::Result<()> {
     stream.send(id, Response::NotGranted(refused));
     let answer = driver.reply(asked, PROMPT).await?;
     ensure!(answer.is_err(), "an unknown outcome is a grant: {answer:?}");
-    stream.lost_for(&other, 99);
+    stream.lost("b", &other.owner_id, 99);
     driver.event("h2", "state", "lost", PROMPT).await?;
 
-    let state = driver.state("h1").await?;
-    ensure!(state.is_held(), "lost by an unknown message: {state:?}");
+    driver.held("h1", "lost by an unknown message").await?;
     let asked = driver.ask("set_value", json!({ "h": "h1", "value": "v" }));
     let (id, set) = stream
         .expect("set_value", |request| match request {
@@ -233,13 +222,10 @@ pub(super) async fn unknown(world: World) -> anyhow::Result<()> {
 
 /// Ends its stream at a reason that it does not know.
 pub(super) fn knows_all_reasons() -> Wire {
-    Box::new(|_, message| match &message {
-        Message::Response(response) => match &response.response {
-            Some(Response::Lost(lost)) if LostReason::try_from(lost.locks[0].reason).is_err() => {
-                vec![message, Message::End]
-            }
-            _ => vec![message],
-        },
+    Box::new(|_, message| match response(&message) {
+        Some(Response::Lost(lost)) if LostReason::try_from(lost.locks[0].reason).is_err() => {
+            vec![message, Message::End]
+        }
         _ => vec![message],
     })
 }
@@ -262,8 +248,7 @@ pub(super) async fn flood(world: World) -> anyhow::Result<()> {
     let last = stream.heartbeat().0;
     let end = now() + 12_000_000_000;
     while now() < end {
-        let state = driver.state("h1").await?;
-        ensure!(state.is_held(), "lost in a flood: {state:?}");
+        driver.held("h1", "lost in a flood").await?;
         sleep(Duration::from_millis(20)).await;
     }
     let heard = stream.heartbeat().0;
@@ -278,12 +263,10 @@ pub(super) async fn flood(world: World) -> anyhow::Result<()> {
 /// Reads no more than so many messages.
 pub(super) fn stops_reading() -> Wire {
     let mut left = 100;
-    Box::new(move |_, message| match &message {
-        Message::Response(_) if left == 0 => Vec::new(),
-        Message::Response(_) => {
-            left -= 1;
-            vec![message]
-        }
-        _ => vec![message],
+    losing(move |message| {
+        let is_response = matches!(message, Message::Response(_));
+        let is_lost = is_response && left == 0;
+        left -= i32::from(is_response && !is_lost);
+        is_lost
     })
 }

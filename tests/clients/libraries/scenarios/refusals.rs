@@ -10,7 +10,7 @@ use tonic_types::{ErrorDetails, StatusExt};
 use super::scripts::{LONG, connect};
 use crate::{
     driver::{Driver, PROMPT, nanos, now},
-    mutant::Lines,
+    mutant::{Lines, to_driver},
     scripted::{Scripted, opened},
     world::World,
 };
@@ -89,11 +89,8 @@ async fn hinted(driver: &Driver, scripted: &mut Scripted) -> anyhow::Result<()> 
 
 /// Makes every client with the shortest pauses.
 pub(super) fn hammers() -> Lines {
-    Box::new(|way, kind, mut line| {
-        if kind == "connect" && line.get("op").is_some() {
-            line["backoff_min_ms"] = json!(1);
-            line["backoff_max_ms"] = json!(1);
-        }
-        vec![(way, line)]
+    to_driver("connect", |line| {
+        line["backoff_min_ms"] = json!(1);
+        line["backoff_max_ms"] = json!(1);
     })
 }

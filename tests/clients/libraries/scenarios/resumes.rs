@@ -4,9 +4,9 @@ use std::collections::HashSet;
 
 use anyhow::{Context, ensure};
 use leasehold_proto::v1::{
-    LostLock, LostReason, ResumedHold, ResumedLock, SessionDraining, SessionOpened, SessionQueued,
-    SessionResume, resumed_lock, session_request::Request, session_response::Response,
-    session_resume,
+    LostLock, LostReason, ResumedHold, ResumedLock, SessionDraining, SessionLost, SessionOpened,
+    SessionQueued, SessionResponse, SessionResume, resumed_lock, session_request::Request,
+    session_response::Response, session_resume,
 };
 use leasehold_tests::raw::{fresh_owner_id, wire};
 use prost::Message as _;
@@ -16,7 +16,7 @@ use tokio::time::{Duration, sleep};
 use super::scripts::{LONG, begin, hold};
 use crate::{
     driver::{PROMPT, State, now, token},
-    mutant::{Message, Wire},
+    mutant::{Message, Wire, of_requests, of_responses, response},
     scripted::{Scripted, Stream, locks, opened},
     world::World,
 };
@@ -57,14 +57,7 @@ pub(super) async fn unanswered(world: World) -> anyhow::Result<()> {
     let (id, open) = last.open().await?;
     let next = attempted(&open.resume, &held.owner_id, &tried)?;
     let resumed = vec![resumed(&open.resume[0], 7)];
-    last.send(
-        id,
-        Response::Opened(SessionOpened {
-            resumed,
-            ..opened(LONG)
-        }),
-    );
-    last.answer_heartbeats(Some(LONG));
+    last.resumes(id, resumed, LONG);
     let (state, _) = driver.watch("h1", PROMPT, State::is_held).await?;
     ensure!(state.is_held(), "not held after the resume: {state:?}");
     driver.ask("release", json!({ "h": "h1" }));
@@ -114,15 +107,12 @@ fn attempted(
 
 /// Names no tried owner ids.
 pub(super) fn forgets_attempts() -> Wire {
-    Box::new(|_, mut message| {
-        if let Message::Request(request) = &mut message
-            && let Some(Request::Open(open)) = &mut request.request
-        {
+    of_requests(|request| {
+        if let Request::Open(open) = request {
             for entry in &mut open.resume {
                 entry.tried_owner_ids.clear();
             }
         }
-        vec![message]
     })
 }
 
@@ -167,14 +157,7 @@ pub(super) async fn old_stream(world: World) -> anyhow::Result<()> {
     old.lost("a", &held.owner_id, LostReason::Expired);
     // Before the answer, and after it.
     still_held(&driver).await?;
-    new.send(
-        id,
-        Response::Opened(SessionOpened {
-            resumed: vec![resumed(entry, 7)],
-            ..opened(LONG)
-        }),
-    );
-    new.answer_heartbeats(Some(LONG));
+    new.resumes(id, vec![resumed(entry, 7)], LONG);
     old.lost("a", &held.owner_id, LostReason::Deleted);
     still_held(&driver).await?;
     let events = driver.events("h1");
@@ -191,8 +174,7 @@ pub(super) async fn old_stream(world: World) -> anyhow::Result<()> {
 async fn still_held(driver: &crate::driver::Driver) -> anyhow::Result<()> {
     let end = now() + 300_000_000;
     while now() < end {
-        let state = driver.state("h1").await?;
-        ensure!(state.is_held(), "lost by the old stream: {state:?}");
+        driver.held("h1", "lost by the old stream").await?;
         sleep(Duration::from_millis(10)).await;
     }
     Ok(())
@@ -201,28 +183,22 @@ async fn still_held(driver: &crate::driver::Driver) -> anyhow::Result<()> {
 /// Has the old stream's word count for what was resumed.
 pub(super) fn believes_old_streams() -> Wire {
     Box::new(|_, message| {
-        let resumed = match &message {
-            Message::Response(response) => match &response.response {
-                Some(Response::Opened(opened)) => opened.resumed.first().cloned(),
-                _ => None,
-            },
+        let resumed = match response(&message) {
+            Some(Response::Opened(opened)) => opened.resumed.first().cloned(),
             _ => None,
         };
-        let mut messages = vec![message];
-        if let Some(resumed) = resumed {
+        let lost = resumed.map(|resumed| {
             let lost = LostLock {
                 name: resumed.name,
                 owner_id: resumed.owner_id,
                 reason: LostReason::Expired.into(),
             };
-            messages.push(Message::Response(leasehold_proto::v1::SessionResponse {
+            Message::Response(SessionResponse {
                 request_id: 0,
-                response: Some(Response::Lost(leasehold_proto::v1::SessionLost {
-                    locks: vec![lost],
-                })),
-            }));
-        }
-        messages
+                response: Some(Response::Lost(SessionLost { locks: vec![lost] })),
+            })
+        });
+        [message].into_iter().chain(lost).collect()
     })
 }
 
@@ -251,18 +227,10 @@ pub(super) async fn place(world: World) -> anyhow::Result<()> {
     let is_wait = matches!(entry.what, Some(session_resume::What::Wait(_)));
     ensure!(is_wait, "it does not resume a place: {entry:?}");
     let all = open.resume.iter().map(|entry| resumed(entry, 9)).collect();
-    next.send(
-        id,
-        Response::Opened(SessionOpened {
-            resumed: all,
-            ..opened(LONG)
-        }),
-    );
-    next.answer_heartbeats(Some(LONG));
+    next.resumes(id, all, LONG);
     let held = driver.served(asked, PROMPT).await?;
     ensure!(token(&held)? == 9, "another token: {held}");
-    let state = driver.state("h1").await?;
-    ensure!(state.is_held(), "not held: {state:?}");
+    driver.held("h1", "not held").await?;
     driver.ask("release", json!({ "h": "h1" }));
     let release = next.release().await?;
     ensure!(
@@ -274,19 +242,13 @@ pub(super) async fn place(world: World) -> anyhow::Result<()> {
 
 /// Takes no place for a hold.
 pub(super) fn waits_on() -> Wire {
-    Box::new(|_, mut message| {
-        if let Message::Response(response) = &mut message
-            && let Some(Response::Opened(opened)) = &mut response.response
-        {
-            for resumed in opened
-                .resumed
-                .iter_mut()
-                .filter(|resumed| resumed.name == "a")
-            {
+    of_responses(|response| {
+        if let Response::Opened(opened) = response {
+            let places = opened.resumed.iter_mut();
+            for resumed in places.filter(|resumed| resumed.name == "a") {
                 resumed.what = Some(resumed_lock::What::Position(1));
             }
         }
-        vec![message]
     })
 }
 
@@ -378,21 +340,16 @@ pub(super) async fn many(world: World) -> anyhow::Result<()> {
 
 /// Overlooks what is refused.
 pub(super) fn overlooks_refusals() -> Wire {
-    Box::new(|_, mut message| {
-        if let Message::Response(response) = &mut message
-            && let Some(Response::Opened(opened)) = &mut response.response
+    of_responses(|response| {
+        if let Response::Opened(opened) = response
             && let Some(refused) = opened.refused.pop()
         {
-            opened.resumed.push(ResumedLock {
+            let resume = SessionResume {
                 name: refused.name,
-                owner_id: refused.owner_id,
-                what: Some(resumed_lock::What::Hold(ResumedHold {
-                    fencing_token: 14,
-                    hold_count: 1,
-                })),
-                ..ResumedLock::default()
-            });
+                next_owner_id: refused.owner_id,
+                ..SessionResume::default()
+            };
+            opened.resumed.push(resumed(&resume, 14));
         }
-        vec![message]
     })
 }

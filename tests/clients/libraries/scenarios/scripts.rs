@@ -1,4 +1,4 @@
-//! Beginnings that scripted scenarios share.
+//! Beginnings that scenarios share.
 
 use std::{rc::Rc, time::Duration};
 
@@ -8,8 +8,21 @@ use serde_json::{Value, json};
 use crate::{
     driver::{Driver, PROMPT},
     scripted::{Scripted, Stream, locks, opened},
+    site::Site,
     world::World,
 };
+
+/// Starts a Redis server with so many coordinators, and a driver whose client `c1` knows all of them.
+pub(super) async fn real(
+    world: &World,
+    coordinators: usize,
+    settings: Value,
+) -> anyhow::Result<(Site, Rc<Driver>)> {
+    let site = Site::start(coordinators).await;
+    let driver = world.driver().await?;
+    driver.connect("c1", &site.endpoints(), settings).await?;
+    Ok((site, driver))
+}
 
 /// Starts a scripted coordinator and a driver, whose client `c1` has its session there.
 pub(super) async fn begin(

@@ -8,16 +8,15 @@ use tokio::time::sleep;
 
 use crate::{
     driver::{Driver, PROMPT, nanos, now, token},
-    mutant::{Lines, Way},
+    mutant::{Lines, Way, to_driver},
+    scenarios::scripts::real,
     site::Site,
     world::World,
 };
 
 /// A cancelled acquire leaves its queue.
 pub(super) async fn cancelled(world: World) -> anyhow::Result<()> {
-    let site = Site::start(1).await;
-    let driver = world.driver().await?;
-    driver.connect("c1", &site.endpoints(), json!({})).await?;
+    let (site, driver) = real(&world, 1, json!({})).await?;
     let mut rival = site.rival(0, Duration::from_secs(10)).await;
     let held = rival.acquire("a").await;
     let waiting = driver.ask("acquire", json!({ "as": "h1", "on": "c1", "names": ["a"] }));
@@ -50,9 +49,7 @@ pub(super) fn cancels_nothing() -> Lines {
 
 /// Of two actors that wait for each other, one fails; the other goes on. An actor may hold a lock twice.
 pub(super) async fn deadlock(world: World) -> anyhow::Result<()> {
-    let site = Site::start(1).await;
-    let driver = world.driver().await?;
-    driver.connect("c1", &site.endpoints(), json!({})).await?;
+    let (site, driver) = real(&world, 1, json!({})).await?;
     let ask = |handle: &str, name: &str, actor: &str| json!({ "as": handle, "on": "c1", "names": [name], "actor": actor });
     driver.run("acquire", ask("h1", "a", "a1")).await?;
     driver.run("acquire", ask("h2", "b", "a2")).await?;
@@ -81,11 +78,9 @@ async fn reenter(driver: &Driver, site: &Site) -> anyhow::Result<()> {
         "held once more is not twice: {inner}"
     );
     driver.run("release", json!({ "h": "h7" })).await?;
-    let state = driver.state("h5").await?;
-    ensure!(
-        state.is_held(),
-        "one release of two ended the hold: {state:?}"
-    );
+    driver
+        .held("h5", "one release of two ended the hold")
+        .await?;
     let view = site.lock(0, "r").await?;
     ensure!(
         view.holders.len() == 1,
@@ -99,19 +94,12 @@ async fn reenter(driver: &Driver, site: &Site) -> anyhow::Result<()> {
 
 /// Asks for no actor.
 pub(super) fn forgets_actors() -> Lines {
-    Box::new(|way, kind, mut line| {
-        if way == Way::ToDriver && kind == "acquire" {
-            line["actor"] = json!(null);
-        }
-        vec![(way, line)]
-    })
+    to_driver("acquire", |line| line["actor"] = json!(null))
 }
 
 /// A limit that others don't agree with is refused by the coordinator; none, and no permits, by the library.
 pub(super) async fn limits(world: World) -> anyhow::Result<()> {
-    let site = Site::start(1).await;
-    let driver = world.driver().await?;
-    driver.connect("c1", &site.endpoints(), json!({})).await?;
+    let (_site, driver) = real(&world, 1, json!({})).await?;
     let ask = |handle: &str, permits: u32, limit: u32| {
         json!({
             "as": handle, "on": "c1", "names": ["s"], "permits": permits, "limit": limit, "wait_ms": 0,
@@ -134,11 +122,10 @@ pub(super) async fn limits(world: World) -> anyhow::Result<()> {
 
 /// Asks for one permit instead of none.
 pub(super) fn takes_zero_for_one() -> Lines {
-    Box::new(|way, kind, mut line| {
-        if way == Way::ToDriver && kind == "acquire" && line["permits"] == 0 {
+    to_driver("acquire", |line| {
+        if line["permits"] == 0 {
             line["permits"] = json!(1);
         }
-        vec![(way, line)]
     })
 }
 
@@ -220,10 +207,7 @@ async fn held_both(driver: &Driver) -> anyhow::Result<()> {
 
 /// Knows one endpoint only.
 pub(super) fn knows_one_endpoint() -> Lines {
-    Box::new(|way, kind, mut line| {
-        if way == Way::ToDriver && kind == "connect" {
-            line["endpoints"] = json!([line["endpoints"][0]]);
-        }
-        vec![(way, line)]
+    to_driver("connect", |line| {
+        line["endpoints"] = json!([line["endpoints"][0]]);
     })
 }

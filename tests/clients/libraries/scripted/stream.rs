@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Context, bail};
 use leasehold_proto::v1::{
-    GrantedLock, LostLock, LostReason, SessionAcquire, SessionClosed, SessionGranted,
+    GrantedLock, LostLock, ResumedLock, SessionAcquire, SessionClosed, SessionGranted,
     SessionHeartbeatAck, SessionLost, SessionOpen, SessionOpened, SessionRelease,
     SessionReleaseRequested, SessionReleased, SessionRequest, SessionResponse,
     session_request::Request, session_response::Response,
@@ -144,6 +144,16 @@ impl Stream {
         Ok(open)
     }
 
+    /// Opens the session with what was taken over, and answers heartbeats from then on.
+    pub(crate) fn resumes(&self, id: u64, resumed: Vec<ResumedLock>, ttl: Duration) {
+        let opened = SessionOpened {
+            resumed,
+            ..opened(ttl)
+        };
+        self.send(id, Response::Opened(opened));
+        self.answer_heartbeats(Some(ttl));
+    }
+
     /// Waits for the next `acquire`, and answers releases before it: of what is lost, a library may send one. Returns its id.
     pub(crate) async fn acquire(&mut self) -> anyhow::Result<(u64, SessionAcquire)> {
         loop {
@@ -221,22 +231,12 @@ impl Stream {
         self.shared.ack(sequence, valid_for);
     }
 
-    /// Says that a lock is lost.
-    pub(crate) fn lost(&self, name: &str, owner_id: &[u8], reason: LostReason) {
+    /// Says that a lock is lost, for a reason of any number.
+    pub(crate) fn lost(&self, name: &str, owner_id: &[u8], reason: impl Into<i32>) {
         let lost = LostLock {
             name: name.to_owned(),
             owner_id: owner_id.to_owned(),
             reason: reason.into(),
-        };
-        self.send(0, Response::Lost(SessionLost { locks: vec![lost] }));
-    }
-
-    /// Says that a hold is lost, for a reason of any number.
-    pub(crate) fn lost_for(&self, lock: &GrantedLock, reason: i32) {
-        let lost = LostLock {
-            name: lock.name.clone(),
-            owner_id: lock.owner_id.clone(),
-            reason,
         };
         self.send(0, Response::Lost(SessionLost { locks: vec![lost] }));
     }
