@@ -22,25 +22,21 @@ impl TlsServer {
     /// Starts a server that shows this certificate to clients, and that speaks TLS with other servers, too.
     fn start(authority: &Authority, shown: &Issued, options: RedisOptions) -> Self {
         let port = free_port();
-        let number = port.to_string();
-        let ca = authority.ca();
+        let (number, ca) = (port.to_string(), authority.ca());
         let own = authority.client("redis").issue();
-        let options = options
-            .arguments(["--tls-port", &number, "--tls-replication", "yes"])
-            .arguments([
-                "--tls-ca-cert-file",
-                text(&ca),
-                "--tls-auth-clients",
-                "optional",
-            ])
-            .arguments([
-                "--tls-cert-file",
-                text(&shown.cert),
-                "--tls-key-file",
-                text(&shown.key),
-            ])
-            .arguments(["--tls-client-cert-file", text(&own.cert)])
-            .arguments(["--tls-client-key-file", text(&own.key)]);
+        let mut options = options;
+        for (setting, value) in [
+            ("--tls-port", &*number),
+            ("--tls-replication", "yes"),
+            ("--tls-auth-clients", "optional"),
+            ("--tls-ca-cert-file", text(&ca)),
+            ("--tls-cert-file", text(&shown.cert)),
+            ("--tls-key-file", text(&shown.key)),
+            ("--tls-client-cert-file", text(&own.cert)),
+            ("--tls-client-key-file", text(&own.key)),
+        ] {
+            options = options.arguments([setting, value]);
+        }
         let redis = options.start();
         Self { redis, port }
     }
@@ -57,12 +53,14 @@ impl TlsServer {
 
     /// Has it show another certificate, as `docs/doctor.md` tells an operator to.
     fn show(&self, issued: &Issued) {
+        let files = [
+            "tls-cert-file",
+            text(&issued.cert),
+            "tls-key-file",
+            text(&issued.key),
+        ];
         let mut command = redis::cmd("CONFIG");
-        command
-            .arg("SET")
-            .arg("tls-cert-file")
-            .arg(text(&issued.cert));
-        command.arg("tls-key-file").arg(text(&issued.key));
+        command.arg("SET").arg(&files);
         command.exec(&mut self.redis.connection()).unwrap();
     }
 }
@@ -146,24 +144,16 @@ fn a_certificate_of_redis_or_of_the_doctor_ends_in_a_week() {
     let coordinators = two(&store, &flags);
     let endpoints = endpoints(&coordinators);
     let run = |ca: &Path, client: &Issued, to_store: &Issued| {
-        let more = [
-            &[
-                "--ca",
-                text(ca),
-                "--cert",
-                text(&client.cert),
-                "--key",
-                text(&client.key),
-            ][..],
-            &of_store,
-            &[
-                "--store-cert",
-                text(&to_store.cert),
-                "--store-key",
-                text(&to_store.key),
-            ],
+        let identity = ["--ca", text(ca), "--cert", text(&client.cert)];
+        let key = ["--key", text(&client.key)];
+        let to_store = [
+            "--store-cert",
+            text(&to_store.cert),
+            "--store-key",
+            text(&to_store.key),
         ];
-        doctor(&endpoints, Some(&store), &more.concat())
+        let more = [&identity[..], &key, &of_store, &to_store].concat();
+        doctor(&endpoints, Some(&store), &more)
     };
 
     // Coordinators that have just started may not have seen their store.
@@ -236,11 +226,7 @@ fn certificates_of_sentinels_and_replicas_end_in_a_week() {
         let info: String = redis::cmd("INFO")
             .query(&mut master.redis.connection())
             .unwrap();
-        if info.contains("state=online") {
-            Ok(())
-        } else {
-            Err(info)
-        }
+        info.contains("state=online").then_some(()).ok_or(info)
     });
     let sentinel = format!("the sentinel at {}", sentinel.address());
     assert_eq!(
@@ -255,61 +241,4 @@ fn certificates_of_sentinels_and_replicas_end_in_a_week() {
     master.show(&soon);
     let all = [master.name(), replica.name(), sentinel];
     assert_eq!(ending_of(&store, &authority), all);
-}
-
-#[test]
-fn certificates_of_nodes_of_a_cluster_end_in_a_week() {
-    let authority = Authority::new("servers");
-    let [later, soon] = [MONTH, WEEK].map(|left| authority.server().expires_in(left).issue());
-    let nodes = [&later, &later].map(|shown| {
-        let bus = free_port();
-        let options = durable()
-            .arguments(["--cluster-enabled", "yes", "--tls-cluster", "yes"])
-            .arguments(["--cluster-port", &bus.to_string()]);
-        (TlsServer::start(&authority, shown, options), bus)
-    });
-    let [(master, bus), (replica, _)] = nodes;
-    let cluster = |node: &TlsServer, words: &[&str]| {
-        let mut command = redis::cmd("CLUSTER");
-        command
-            .arg(words)
-            .query::<redis::Value>(&mut node.redis.connection())
-    };
-    cluster(&master, &["ADDSLOTSRANGE", "0", "16383"]).unwrap();
-    let (port, bus) = (master.port.to_string(), bus.to_string());
-    cluster(&replica, &["MEET", "127.0.0.1", &port, &bus]).unwrap();
-    let id = |node: &TlsServer| -> String {
-        redis::from_redis_value(cluster(node, &["MYID"]).unwrap()).unwrap()
-    };
-    wait::until_blocking("a node to become a replica", LIMIT, || {
-        cluster(&replica, &["REPLICATE", &id(&master)])
-    });
-    // Once it has data of its master.
-    wait::until_blocking("the master to list its replica", LIMIT, || {
-        let slots = format!("{:?}", cluster(&master, &["SLOTS"]).unwrap());
-        match slots.contains(&id(&replica)) {
-            true => Ok(()),
-            false => Err(slots),
-        }
-    });
-    let store = format!("rediss+cluster://{}", master.address());
-    assert_eq!(ending_of(&store, &authority), [""; 0]);
-    replica.show(&soon);
-    assert_eq!(ending_of(&store, &authority), [replica.name()]);
-    master.show(&soon);
-    assert_eq!(
-        ending_of(&store, &authority),
-        [master.name(), replica.name()]
-    );
-}
-
-#[test]
-fn the_certificate_of_one_master_of_a_quorum_ends_in_a_week() {
-    let authority = Authority::new("servers");
-    let [later, soon] = [MONTH, WEEK].map(|left| authority.server().expires_in(left).issue());
-    let shown = [&later, &soon, &later];
-    let masters = shown.map(|shown| TlsServer::start(&authority, shown, durable()));
-    let hosts = masters.each_ref().map(TlsServer::address).join(",");
-    let store = format!("rediss+quorum://{hosts}");
-    assert_eq!(ending_of(&store, &authority), [masters[1].name()]);
 }

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use leasehold_tests::{
-    Coordinator, Masters, RawSession, RedisServer, Replicas, Sentinels, WallClock,
-    redis_server::RedisOptions,
+    Coordinator, Masters, RawSession, RedisServer, Sentinels, WallClock, redis_server::RedisOptions,
 };
 
 use super::site::{doctor, endpoints, two, until};
@@ -79,27 +78,6 @@ fn redis_evicts_and_is_full() {
 }
 
 #[test]
-fn masters_of_a_quorum_write_nothing() {
-    let redis = Masters::start(3).bootstrapped();
-    let store = format!("redis+quorum://{}", redis.hosts());
-    let coordinators = two(&store, &[]);
-    let expected = [("no-persistence", "warning"); 3];
-    let told = until(&endpoints(&coordinators), Some(&store), &expected);
-    assert_eq!(told.code, 6);
-    drop(coordinators);
-    let durable = format!("{store}?durable=true");
-    let coordinator = Coordinator::process().store(&durable).start_unready();
-    let not_durable = ("quorum-not-durable", "error");
-    let expected = [
-        ("coordinator-not-serving", "error"),
-        not_durable,
-        not_durable,
-        not_durable,
-    ];
-    until(&coordinator.endpoint(), Some(&durable), &expected);
-}
-
-#[test]
 fn masters_of_a_quorum_have_no_vote_or_are_away() {
     let mut redis = Masters::start_with(&durable(), 3).bootstrapped();
     let store = format!("redis+quorum://{}", redis.hosts());
@@ -159,22 +137,6 @@ fn a_replica_is_away() {
     redis.kill_sentinel(2);
     let expected = [("sentinel-away", "warning"), ("replica-away", "warning")];
     until(&endpoint, Some(&store), &expected);
-}
-
-#[test]
-fn a_replica_that_coordinators_wait_for_is_away() {
-    let mut redis = Replicas::start_with(durable(), 1, None);
-    let store = redis.server(0).url();
-    let coordinator = Coordinator::process()
-        .store(&store)
-        .arguments(["--min-replicas", "1"]);
-    let coordinator = coordinator.start();
-    redis.server_mut(1).kill();
-    until(
-        &coordinator.endpoint(),
-        Some(&store),
-        &[("replica-away", "error")],
-    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -246,12 +208,4 @@ async fn waiters_belong_to_a_coordinator_that_was_not_named() {
         finding["what"].as_str().unwrap().contains("\"stray\""),
         "{finding}"
     );
-}
-
-#[test]
-fn nobody_is_there() {
-    let redis = durable().start();
-    let told = doctor("http://127.0.0.1:1", Some(&redis.url()), &[]);
-    assert_eq!(told.kinds(), [("coordinator-unreachable", "error")]);
-    assert_eq!(told.code, 69);
 }

@@ -1,19 +1,22 @@
 //! Two coordinators over TLS that require an identity, each with another log format, and their output.
 
-use std::{fs, path::PathBuf, process::Stdio, time::Duration};
+use std::{
+    fs,
+    ops::{Deref, DerefMut},
+    path::PathBuf,
+};
 
 use leasehold_tests::{
-    Authority, Coordinator, CoordinatorProcess, RedisServer, binaries, certificates::Issued,
-    collector::Collector, ports::free_port,
+    Authority, Coordinator, RedisServer, certificates::Issued, collector::Collector,
+    ports::free_port,
 };
 use tempfile::TempDir;
-use tokio::process::Command;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tonic::transport::Channel;
 
 use super::{
-    LIMIT,
     credentials::{AUDIENCE, ISSUER, Listed, Signer, note_key_of},
-    site::{Secrets, Told},
+    site::{Heard, Secrets, Told},
 };
 
 /// Everything for those who work, a little for who reads; others may do nothing.
@@ -31,8 +34,7 @@ locks = ["public/"]
 "#;
 
 pub(super) struct Guarded {
-    pub(super) coordinators: [CoordinatorProcess; 2],
-    pub(super) secrets: Secrets,
+    heard: Heard,
     pub(super) signer: Signer,
     /// Certified the coordinators.
     pub(super) servers: Authority,
@@ -48,13 +50,22 @@ pub(super) struct Guarded {
     folder: TempDir,
     _redis: RedisServer,
     _authorities: [Authority; 2],
-    collector: Collector,
-    pub(super) errors: Told,
-    pub(super) answers: Told,
     pub(super) client_says: Told,
     pub(super) client_logs: Told,
-    output: Told,
-    metrics: Told,
+}
+
+impl Deref for Guarded {
+    type Target = Heard;
+
+    fn deref(&self) -> &Heard {
+        &self.heard
+    }
+}
+
+impl DerefMut for Guarded {
+    fn deref_mut(&mut self) -> &mut Heard {
+        &mut self.heard
+    }
 }
 
 impl Guarded {
@@ -107,8 +118,7 @@ impl Guarded {
                 .start()
         };
         Self {
-            coordinators: [start("human"), start("json")],
-            secrets,
+            heard: Heard::start(secrets, collector, start),
             signer,
             servers,
             server,
@@ -120,23 +130,14 @@ impl Guarded {
             folder,
             _redis: redis,
             _authorities: [clients, strangers],
-            collector,
-            errors: Told::default(),
-            answers: Told::default(),
             client_says: Told::default(),
             client_logs: Told::default(),
-            output: Told::default(),
-            metrics: Told::default(),
         }
     }
 
     /// Returns a file of the coordinators' folder.
     pub(super) fn file(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
-    }
-
-    pub(super) fn endpoint(&self, at: usize) -> String {
-        self.coordinators[at].endpoint()
     }
 
     /// Returns a connection; with the client's certificate or without.
@@ -146,72 +147,36 @@ impl Guarded {
         connected.unwrap()
     }
 
-    /// Runs a program and notes what it says; tells whether it succeeded.
-    pub(super) async fn run(&self, program: &str, arguments: &[&str], token: Option<&str>) -> bool {
-        let mut command = Command::new(binaries::path(program));
-        command.args(arguments).stdin(Stdio::null());
-        command.env("RUST_BACKTRACE", "1").env("RUST_LOG", "trace");
-        if let Some(token) = token {
-            command.env("LEASEHOLD_TOKEN", token);
-        }
-        let output = tokio::time::timeout(LIMIT, command.output()).await;
-        let output = output.unwrap().unwrap();
-        self.output.text(&output.stdout);
-        self.output.text(&output.stderr);
-        output.status.success()
-    }
-
-    /// Ends both, so that everything they have to say is said.
+    /// Ends both, after a look at what they tell on their admin ports.
     pub(super) async fn finish(&mut self) {
-        let ca = self.servers.ca().display().to_string();
-        let bearer = format!("Authorization: Bearer {}", self.worker.token);
+        let token = &self.worker.token;
         for coordinator in &self.coordinators {
             for path in ["/metrics", "/readyz", "/livez", "/none"] {
-                let url = format!("{}{path}", coordinator.admin_endpoint());
-                let mut curl = Command::new("curl");
-                curl.args(["-s", "--cacert", &ca, "-H", &bearer, &url]);
-                let output = curl.output().await.unwrap();
-                assert!(output.status.success(), "{output:?}");
-                self.metrics.text(&output.stdout);
+                let endpoint = coordinator.admin_endpoint();
+                let address = endpoint.trim_start_matches("https://").parse().unwrap();
+                let mut stream = self.servers.connect_http1(address).await;
+                let request = format!(
+                    "GET {path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {token}\r\nconnection: close\r\n\r\n"
+                );
+                stream.write_all(request.as_bytes()).await.unwrap();
+                let mut answer = Vec::new();
+                // It may end without a goodbye.
+                let _ = stream.read_to_end(&mut answer).await;
+                assert!(answer.starts_with(b"HTTP/1.1 "), "{path}");
+                self.metrics.text(&answer);
             }
         }
         let file = self.file("leasehold.toml").display().to_string();
         let [cert, key] = self.server.flags();
-        for option in ["--print-config", "--help"] {
-            let arguments = ["--config", &file, &cert, &key, option];
-            assert!(self.run("leasehold-server", &arguments, None).await);
-        }
-        let arguments = ["check-config", "--config", &file, &cert, &key];
-        assert!(self.run("leasehold-server", &arguments, None).await);
-        for coordinator in &mut self.coordinators {
-            coordinator.terminate();
-            let limit = LIMIT + Duration::from_secs(5);
-            coordinator.child().wait(limit).await;
-        }
+        self.end(&["--config", &file, &cert, &key]).await;
     }
 
     /// Returns every place in which no secret may be.
     pub(super) fn places(&self) -> Vec<(String, Vec<u8>)> {
-        let traces = Told::default();
-        for request in self.collector.requests() {
-            traces.message(&request);
-        }
-        let log = |at: usize| self.coordinators[at].log();
-        for at in 0..2 {
-            assert!(log(at).contains("DEBUG"));
-        }
-        let places = [
-            ("the log for people", log(0).into_bytes()),
-            ("the log in JSON", log(1).into_bytes()),
-            ("traces", traces.all()),
-            ("errors", self.errors.all()),
-            ("what operators are told", self.answers.all()),
-            ("metrics and probes", self.metrics.all()),
-            ("what programs print", self.output.all()),
-            ("what the client shows", self.client_says.all()),
-            ("what the client logs", self.client_logs.all()),
-        ];
-        places.map(|(place, text)| (place.to_owned(), text)).into()
+        let mut places = self.heard.places();
+        places.push(("what the client shows".to_owned(), self.client_says.all()));
+        places.push(("what the client logs".to_owned(), self.client_logs.all()));
+        places
     }
 }
 

@@ -3,6 +3,7 @@
 use std::{fmt::Debug, fs, io, sync::Arc, thread};
 
 use leasehold_client::{Client, ClientBuilder};
+use leasehold_tests::in_words;
 use tracing_subscriber::filter::LevelFilter;
 
 use super::{
@@ -149,11 +150,7 @@ async fn refused(site: &Guarded, at: usize) {
         let connected = tokio::time::timeout(LIMIT, builder.connect(endpoint.as_str()));
         let error = connected.await.unwrap().unwrap_err();
         show(site, &error);
-        let mut cause: Option<&dyn std::error::Error> = Some(&error);
-        while let Some(error) = cause {
-            site.client_says.text(error.to_string().as_bytes());
-            cause = error.source();
-        }
+        site.client_says.text(in_words(&error).as_bytes());
     }
 }
 

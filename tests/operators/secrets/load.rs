@@ -20,7 +20,7 @@ use leasehold_tests::{
 use super::{LIMIT, site::Site};
 
 /// Number of rounds of each kind of client.
-const ROUNDS: usize = 12;
+const ROUNDS: usize = 6;
 /// A wait that nobody ends.
 const SHORT: Duration = Duration::from_millis(30);
 

@@ -3,19 +3,19 @@
 use std::{
     collections::HashSet,
     fmt::Debug,
+    ops::{Deref, DerefMut},
     path::PathBuf,
-    process::Command,
+    process::Stdio,
     sync::{Arc, Mutex},
-    time::Duration,
 };
 
 use leasehold_tests::{
     Coordinator, CoordinatorProcess, RedisServer, binaries, collector::Collector,
-    raw::fresh_owner_id,
+    raw::fresh_owner_id, wait,
 };
 use prost::Message;
-use rustix::process::Signal;
 use tempfile::TempDir;
+use tokio::process::Command;
 use tonic::{Request, Status, transport::Channel};
 
 use super::{LIMIT, search::Secret};
@@ -67,18 +67,130 @@ impl Told {
     }
 }
 
-pub(crate) struct Site {
+/// Two coordinators that log everything, each in another format, and what is heard of them in places where no secret may be.
+pub(crate) struct Heard {
     pub(crate) coordinators: [CoordinatorProcess; 2],
-    pub(crate) redis: RedisServer,
     pub(crate) secrets: Secrets,
+    collector: Collector,
+    pub(crate) errors: Told,
+    pub(crate) answers: Told,
+    pub(crate) metrics: Told,
+    output: Told,
+}
+
+impl Heard {
+    /// Starts both, with the log format as the argument.
+    pub(crate) fn start(
+        secrets: Secrets,
+        collector: Collector,
+        start: impl Fn(&str) -> CoordinatorProcess,
+    ) -> Self {
+        Self {
+            coordinators: [start("human"), start("json")],
+            secrets,
+            collector,
+            errors: Told::default(),
+            answers: Told::default(),
+            metrics: Told::default(),
+            output: Told::default(),
+        }
+    }
+
+    pub(crate) fn endpoint(&self, at: usize) -> String {
+        self.coordinators[at].endpoint()
+    }
+
+    /// Returns how often both have logged this.
+    pub(crate) fn logged(&self, words: &str) -> [usize; 2] {
+        [0, 1].map(|at: usize| self.coordinators[at].log().matches(words).count())
+    }
+
+    /// Waits until both have logged this more often than before.
+    pub(crate) async fn until_logged(&self, words: &str, before: [usize; 2]) {
+        wait::until(words, LIMIT, || async {
+            let now = self.logged(words);
+            let is_told = now.iter().zip(before).all(|(now, before)| *now > before);
+            is_told.then_some(()).ok_or(now)
+        })
+        .await;
+    }
+
+    /// Runs a program and notes what it says; tells whether it succeeded.
+    pub(crate) async fn run(&self, program: &str, arguments: &[&str], token: Option<&str>) -> bool {
+        let mut command = Command::new(binaries::path(program));
+        command.args(arguments).stdin(Stdio::null());
+        command.env("RUST_BACKTRACE", "1").env("RUST_LOG", "trace");
+        if let Some(token) = token {
+            command.env("LEASEHOLD_TOKEN", token);
+        }
+        let output = tokio::time::timeout(LIMIT, command.output()).await;
+        let output = output.unwrap().unwrap();
+        self.said(&output.stdout);
+        self.said(&output.stderr);
+        output.status.success()
+    }
+
+    /// Notes what a program said.
+    pub(crate) fn said(&self, text: &[u8]) {
+        self.output.text(text);
+    }
+
+    /// Has coordinators with these arguments tell their configuration, and ends both, so that everything they have to say is said.
+    pub(crate) async fn end(&mut self, arguments: &[&str]) {
+        for option in ["--print-config", "--help"] {
+            let arguments = [arguments, &[option]].concat();
+            assert!(self.run("leasehold-server", &arguments, None).await);
+        }
+        let arguments = [&["check-config"], arguments].concat();
+        assert!(self.run("leasehold-server", &arguments, None).await);
+        for coordinator in &mut self.coordinators {
+            coordinator.terminate();
+            coordinator.child().wait(LIMIT).await;
+        }
+    }
+
+    /// Returns every place in which no secret may be.
+    pub(crate) fn places(&self) -> Vec<(String, Vec<u8>)> {
+        let traces = Told::default();
+        for request in self.collector.requests() {
+            traces.message(&request);
+        }
+        let [human, json] = self.coordinators.each_ref().map(CoordinatorProcess::log);
+        assert!(human.contains("DEBUG") && json.contains("leasehold_server::requests"));
+        let places = [
+            ("the log for people", human.into_bytes()),
+            ("the log in JSON", json.into_bytes()),
+            ("traces", traces.all()),
+            ("errors", self.errors.all()),
+            ("what operators are told", self.answers.all()),
+            ("metrics and probes", self.metrics.all()),
+            ("what programs print", self.output.all()),
+        ];
+        places.map(|(place, text)| (place.to_owned(), text)).into()
+    }
+}
+
+/// Coordinators whose callers need no credentials, on a Redis server with a password.
+pub(crate) struct Site {
+    heard: Heard,
+    pub(crate) redis: RedisServer,
     _directory: TempDir,
     /// Read by each coordinator.
     pub(crate) file: PathBuf,
-    collector: Collector,
-    errors: Told,
-    answers: Told,
-    output: Told,
-    metrics: Told,
+}
+
+impl Deref for Site {
+    type Target = Heard;
+
+    fn deref(&self) -> &Heard {
+        &self.heard
+    }
+}
+
+impl DerefMut for Site {
+    fn deref_mut(&mut self) -> &mut Heard {
+        &mut self.heard
+    }
 }
 
 /// Returns a fresh bearer token, and notes it as secret.
@@ -113,21 +225,11 @@ impl Site {
                 .start()
         };
         Self {
-            coordinators: [start("human"), start("json")],
+            heard: Heard::start(secrets, collector, start),
             redis,
-            secrets,
-            file,
             _directory: directory,
-            collector,
-            errors: Told::default(),
-            answers: Told::default(),
-            output: Told::default(),
-            metrics: Told::default(),
+            file,
         }
-    }
-
-    pub(crate) fn endpoint(&self, at: usize) -> String {
-        self.coordinators[at].endpoint()
     }
 
     pub(crate) async fn channel(&self, at: usize) -> Channel {
@@ -158,11 +260,6 @@ impl Site {
         self.answers.message(answer);
     }
 
-    /// Notes what a program said.
-    pub(crate) fn said(&self, text: &[u8]) {
-        self.output.text(text);
-    }
-
     /// Notes every owner id that the store has now.
     pub(crate) fn look_into_the_store(&self) {
         let mut connection = self.redis.connection();
@@ -182,59 +279,15 @@ impl Site {
         }
     }
 
-    /// Ends both, so that everything they have to say is said.
+    /// Ends both, after a look at what they tell on their admin ports.
     pub(crate) async fn finish(&mut self) {
-        for at in 0..2 {
-            let coordinator = &self.coordinators[at];
-            let address = coordinator.admin_endpoint();
+        for coordinator in &self.coordinators {
             for path in ["/metrics", "/readyz", "/livez"] {
-                let mut curl = Command::new("curl");
-                let output = curl
-                    .args(["-s", &format!("{address}{path}")])
-                    .output()
-                    .unwrap();
-                self.metrics.text(&output.stdout);
+                let (Ok(told) | Err(told)) = coordinator.asked(path).await;
+                self.metrics.text(told.as_bytes());
             }
         }
-        let server = binaries::path("leasehold-server");
-        for option in ["--print-config", "--help"] {
-            let output = Command::new(&server)
-                .args(["--config", self.file.to_str().unwrap(), option])
-                .output()
-                .unwrap();
-            self.said(&output.stdout);
-            self.said(&output.stderr);
-        }
-        for coordinator in &mut self.coordinators {
-            coordinator.child().signal(Signal::TERM);
-            coordinator
-                .child()
-                .wait(LIMIT + Duration::from_secs(5))
-                .await;
-        }
-    }
-
-    /// Returns every place in which no secret may be.
-    pub(crate) fn places(&self) -> Vec<(String, Vec<u8>)> {
-        let traces = Told::default();
-        for request in self.collector.requests() {
-            traces.message(&request);
-        }
-        let log = |at: usize| self.coordinators[at].log().into_bytes();
-        assert!(self.coordinators[0].log().contains("DEBUG"));
-        assert!(
-            self.coordinators[1]
-                .log()
-                .contains("leasehold_server::requests")
-        );
-        vec![
-            ("the log for people".to_owned(), log(0)),
-            ("the log in JSON".to_owned(), log(1)),
-            ("traces".to_owned(), traces.all()),
-            ("errors".to_owned(), self.errors.all()),
-            ("what operators are told".to_owned(), self.answers.all()),
-            ("metrics and probes".to_owned(), self.metrics.all()),
-            ("what programs print".to_owned(), self.output.all()),
-        ]
+        let file = self.file.display().to_string();
+        self.end(&["--config", &file]).await;
     }
 }

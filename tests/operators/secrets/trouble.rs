@@ -1,6 +1,6 @@
 //! Faults: lost locks, silent clients, strangers, and starts and reloads that fail.
 
-use std::{process::Stdio, time::Duration};
+use std::time::Duration;
 
 use leasehold_tests::{
     Coordinator, RawSession,
@@ -94,11 +94,7 @@ pub(crate) async fn bad_starts(site: &Site) {
     wait::until("a complaint about the password", LIMIT, || async {
         let told = unready.readiness().await;
         let is_told = told.is_err() && unready.log().len() > 200;
-        if is_told {
-            Ok(())
-        } else {
-            Err((told, unready.log()))
-        }
+        is_told.then_some(()).ok_or((told, unready.log()))
     })
     .await;
     site.said(unready.log().as_bytes());
@@ -119,16 +115,8 @@ pub(crate) async fn bad_starts(site: &Site) {
             &format!("http://u:{password}@h:1"),
         ],
     ] {
-        // A subcommand comes first.
-        let mut command = Coordinator::process().command();
-        let program = command.get_program().to_owned();
-        command = std::process::Command::new(program);
-        command.args(arguments).args(["--store-timeout", "50ms"]);
-        command.stdin(Stdio::null()).env("RUST_BACKTRACE", "1");
-        let output = tokio::process::Command::from(command).output();
-        let output = tokio::time::timeout(LIMIT, output).await.unwrap().unwrap();
-        site.said(&output.stdout);
-        site.said(&output.stderr);
+        let arguments = [&arguments[..], &["--store-timeout", "50ms"]].concat();
+        site.run("leasehold-server", &arguments, None).await;
     }
 }
 
@@ -141,26 +129,12 @@ pub(crate) async fn bad_reload(site: &mut Site) {
     let wrong = format!("store = \"etcd://:{password}@h\"\n{token} = \"{token}\n{right}");
     for text in [wrong, format!("store = \"redis://:{password}@h\"\n{right}")] {
         std::fs::write(&site.file, text).unwrap();
-        let before = complaints(site);
+        let complaint = "was not reloaded";
+        let before = site.logged(complaint);
         for coordinator in &mut site.coordinators {
             coordinator.child().signal(Signal::HUP);
         }
-        wait::until("complaints", LIMIT, || async {
-            let now = complaints(site);
-            let is_told = now.iter().zip(before).all(|(now, before)| *now > before);
-            if is_told { Ok(()) } else { Err(now) }
-        })
-        .await;
+        site.until_logged(complaint, before).await;
     }
     std::fs::write(&site.file, right).unwrap();
-}
-
-fn complaints(site: &Site) -> [usize; 2] {
-    let told = |at: usize| {
-        site.coordinators[at]
-            .log()
-            .matches("was not reloaded")
-            .count()
-    };
-    [told(0), told(1)]
 }

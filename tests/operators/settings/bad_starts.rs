@@ -9,7 +9,7 @@ use std::{
 use leasehold_tests::{Authority, Coordinator, CoordinatorProcess, binaries, ports::free_port};
 use tokio::process::Command;
 
-use super::{LIMIT, logged};
+use super::LIMIT;
 
 const BAD_CONFIGURATION: i32 = 64;
 
@@ -17,6 +17,7 @@ async fn output(arguments: &[&str], environment: &[(&str, &str)]) -> Output {
     let mut command = Command::new(binaries::path("leasehold-server"));
     command
         .args(arguments)
+        .env_remove(binaries::PROGRAMS)
         .envs(environment.iter().copied())
         .stdin(Stdio::null())
         .kill_on_drop(true);
@@ -207,7 +208,7 @@ async fn a_misspelt_variable_is_told_and_no_other() {
             options.environment(name, value)
         });
     let coordinator = options.start();
-    logged(&coordinator, &["WARN", warning]).await;
+    coordinator.logged(&["WARN", warning]).await;
     let log = coordinator.log();
     assert_eq!(log.matches("WARN").count(), 1, "{log}");
     assert!(!log.contains("hunter2"), "{log}");

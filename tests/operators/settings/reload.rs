@@ -6,7 +6,7 @@ use leasehold_tests::{Coordinator, CoordinatorProcess, RawSession, wait};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
-use super::{LIMIT, logged};
+use super::LIMIT;
 
 /// A coordinator with a file that can be changed.
 struct Site {
@@ -44,7 +44,10 @@ async fn the_log_follows_and_sessions_go_on() {
     assert!(!site.coordinator.log().contains("DEBUG"));
 
     site.reload("log = \"debug\"\n");
-    let told = logged(&site.coordinator, &["the configuration was reloaded"]).await;
+    let told = site
+        .coordinator
+        .logged(&["the configuration was reloaded"])
+        .await;
     assert!(told.contains("changed=\"log\""), "{told}");
     // Each connection that ends is told at this level.
     wait::until("a line of the level debug", LIMIT, || async {
@@ -74,13 +77,16 @@ async fn the_log_follows_and_sessions_go_on() {
 async fn an_invalid_configuration_changes_nothing() {
     let mut site = Site::start("");
     site.reload("log = \"trace\"\nmax-sesions = 1\nstore = \"etcd://:hunter2@h\"\n");
-    let first = logged(&site.coordinator, &["ERROR", "did you mean"]).await;
+    let first = site.coordinator.logged(&["ERROR", "did you mean"]).await;
     assert!(first.contains("line 2, column 1"), "{first}");
-    let second = logged(&site.coordinator, &["ERROR", "line 3, column 9"]).await;
+    let second = site
+        .coordinator
+        .logged(&["ERROR", "line 3, column 9"])
+        .await;
     assert!(second.contains("stays in force"), "{second}");
     // A file that is right, and names one that is not there.
     site.reload("log = \"trace\"\nstore = \"rediss://h\"\nstore-ca = \"/no/such/ca.pem\"\n");
-    logged(&site.coordinator, &["ERROR", "/no/such/ca.pem"]).await;
+    site.coordinator.logged(&["ERROR", "/no/such/ca.pem"]).await;
 
     let mut session = RawSession::open(&site.coordinator.endpoint(), LIMIT).await;
     session.acquire("served").await;
@@ -91,16 +97,20 @@ async fn an_invalid_configuration_changes_nothing() {
 
     // And the next one that is right counts.
     site.reload("log = \"debug\"\n");
-    logged(&site.coordinator, &["the configuration was reloaded"]).await;
+    site.coordinator
+        .logged(&["the configuration was reloaded"])
+        .await;
 }
 
 #[tokio::test]
 async fn changes_that_need_a_restart_are_reported() {
     let mut site = Site::start("");
     site.reload("max-wait = \"1h\"\nname = \"another\"\n");
-    let told = logged(&site.coordinator, &["WARN", "restarted"]).await;
+    let told = site.coordinator.logged(&["WARN", "restarted"]).await;
     assert!(told.contains("name, max-wait"), "{told}");
     // Not taken back as long as it differs, and then it is.
     site.reload("max-wait = \"1h\"\n");
-    logged(&site.coordinator, &["WARN", "settings=\"max-wait\""]).await;
+    site.coordinator
+        .logged(&["WARN", "settings=\"max-wait\""])
+        .await;
 }

@@ -39,17 +39,10 @@ async fn it_is_told_when_it_serves_reloads_lives_and_leaves() {
         .environment("WATCHDOG_USEC", "300000")
         .start();
     assert!(next(&socket).starts_with("READY=1\n"));
-    // At least as often as it is expected.
     assert_eq!(receive(&socket), "WATCHDOG=1");
-    let since = Instant::now();
     for _ in 0..5 {
         assert_eq!(receive(&socket), "WATCHDOG=1");
     }
-    assert!(
-        since.elapsed().as_millis() < 5 * 300,
-        "{:?}",
-        since.elapsed()
-    );
 
     coordinator.child().signal(Signal::HUP);
     let reloading = next(&socket);

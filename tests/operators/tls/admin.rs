@@ -177,11 +177,7 @@ async fn its_certificate_is_swapped_without_a_word_to_those_who_are_there() {
     // What makes no sense leaves it as it is.
     certificates::replace(&site.server.key, "no key");
     let refused = "failed to take changed certificates over";
-    wait::until("it to be refused", PATIENCE, || async {
-        let log = site.coordinator.log();
-        log.contains(refused).then_some(()).ok_or(log)
-    })
-    .await;
+    site.coordinator.logged(&[refused]).await;
     site.get(after, "/readyz").await.unwrap();
 }
 

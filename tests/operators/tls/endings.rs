@@ -9,7 +9,7 @@ use tokio::{
 use tokio_rustls::client::TlsStream;
 
 use crate::tls::listening::{
-    BOTH, HANDSHAKE_TIMEOUT, HTTP2, Listening, Served, client, plain_client, serve, soon,
+    HANDSHAKE_TIMEOUT, HTTP2, Listening, Served, plain_client, serve, soon,
 };
 
 /// Returns a client whose first bytes were read, and our end of its connection.
@@ -80,16 +80,6 @@ async fn a_half_close_is_seen_although_nobody_reads() {
     // And the connection does not outlive its end, although the peer still does not read.
     soon(listening.connections.drained()).await;
     assert!(soon(served).await.unwrap().is_err());
-}
-
-#[tokio::test]
-async fn a_reset_is_the_peers_doing() {
-    let (_listening, peer, served) = open().await;
-    let (socket, _) = peer.into_inner();
-    socket.set_zero_linger().unwrap();
-    drop(socket);
-    assert_eq!(soon(served.handle.ended()).await, Ending::PeerReset);
-    assert!(soon(served.reading).await.unwrap().is_err());
 }
 
 #[tokio::test]
@@ -166,34 +156,4 @@ async fn a_handshake_that_stalls_is_ended_in_time_and_holds_up_nobody() {
     assert_eq!(totals.handshake_timeouts.get(), 4);
     assert_eq!(totals.tls_failures.get(), 0);
     assert_eq!(good.handle.ending(), None);
-}
-
-#[tokio::test]
-async fn a_client_shows_its_certificates_and_no_other_has_any() {
-    let (servers, clients) = (Authority::new("servers"), Authority::new("clients"));
-    let mut flags = servers.server().issue().flags().to_vec();
-    flags.extend(clients.of_clients());
-    flags.push("--tls-client-auth=optional".to_owned());
-    let mut listening = Listening::with(&flags).await;
-    let somebody = clients.client("somebody").dns("somebody.example").issue();
-    for version in BOTH {
-        let known = client(&servers, &[version], &[b"h2"], Some(&somebody));
-        let (mut peer, served) = listening.pair(known).await;
-        peer.write_all(HTTP2).await.unwrap();
-        peer.flush().await.unwrap();
-        let unknown = client(&servers, &[version], &[b"h2"], None);
-        let (mut other, nameless) = listening.pair(unknown).await;
-        other.write_all(HTTP2).await.unwrap();
-        other.shutdown().await.unwrap();
-        soon(nameless.reading).await.unwrap().unwrap();
-        assert!(nameless.handle.peer_certificates().is_none());
-        peer.shutdown().await.unwrap();
-        soon(served.reading).await.unwrap().unwrap();
-        let chain = served.handle.peer_certificates().unwrap();
-        assert_eq!(chain.len(), 1);
-        let shown = std::fs::read(&somebody.cert).unwrap();
-        let shown: rustls::pki_types::CertificateDer<'_> =
-            rustls::pki_types::pem::PemObject::from_pem_slice(&shown).unwrap();
-        assert_eq!(chain[0], shown);
-    }
 }

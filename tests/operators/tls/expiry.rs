@@ -26,11 +26,7 @@ async fn until_shown(coordinator: &CoordinatorProcess, purpose: &str, expected: 
     wait::until("the metric to follow", PATIENCE, || async {
         let metrics = coordinator.metrics().await;
         let shown = metrics.of(METRIC, &[&format!("purpose=\"{purpose}\"")]);
-        if shown == expected {
-            Ok(())
-        } else {
-            Err((shown, expected))
-        }
+        (shown == expected).then_some(()).ok_or((shown, expected))
     })
     .await;
 }
@@ -67,11 +63,7 @@ async fn the_earliest_of_the_chain_in_force_is_shown_and_told_when_it_is_soon() 
     // What can't be used is not in force.
     fs::write(&serving.cert, "rubbish").unwrap();
     let refused = "failed to take changed certificates over";
-    wait::until("the file to be refused", PATIENCE, || async {
-        let log = coordinator.log();
-        log.contains(refused).then_some(()).ok_or(log)
-    })
-    .await;
+    coordinator.logged(&[refused]).await;
     until_shown(&coordinator, "server", 86_400_000.0).await;
 }
 

@@ -36,7 +36,6 @@ pub(crate) const BOTH: &[&SupportedProtocolVersion] =
 pub(crate) struct Listening {
     pub(crate) address: SocketAddr,
     pub(crate) connections: Connections,
-    pub(crate) tls: Tls,
     incoming: Pin<Box<dyn Stream<Item = io::Result<Connection>> + Send>>,
     _following: DropGuard,
 }
@@ -56,7 +55,7 @@ impl Listening {
         let tls = Tls::start(&Reload::from(config), &Liveness::default(), &background)
             .unwrap()
             .unwrap();
-        options.tls = Some(tls.clone());
+        options.tls = Some(tls);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let connections = Connections::new();
         Self {
@@ -68,7 +67,6 @@ impl Listening {
                 background.clone(),
             )),
             connections,
-            tls,
             _following: background.drop_guard(),
         }
     }

@@ -7,7 +7,6 @@ mod endings;
 mod expiry;
 mod files;
 mod handshakes;
-mod leases;
 mod listening;
 mod site;
 mod swaps;

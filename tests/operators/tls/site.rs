@@ -7,7 +7,7 @@ use leasehold_tests::{Authority, Coordinator, certificates::Issued, wait};
 use tonic::{Status, transport::Channel};
 
 /// Longer than anything takes that is waited for.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A coordinator in this process, and the authorities around it.
 pub(crate) struct Site {
@@ -99,15 +99,4 @@ pub(crate) async fn list(channel: Channel) -> Result<(), Status> {
     let mut admin = AdminServiceClient::new(channel);
     admin.list_sessions(ListSessionsRequest::default()).await?;
     Ok(())
-}
-
-/// Returns an error with its causes.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(&format!(": {error}"));
-        cause = error.source();
-    }
-    text
 }

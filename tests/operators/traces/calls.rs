@@ -5,7 +5,7 @@ use leasehold_tests::{collector::Collector, raw::wire};
 use tonic::Request;
 
 use super::{
-    ASKING, LIMIT, TRACE, assert_parts, assert_said, coordinator, hex, sampled, unsampled,
+    ASKING, LIMIT, TRACE, assert_parts, assert_said, coordinator, hex, sampled, span_of, unsampled,
 };
 
 fn asking<T>(message: T, traceparent: &str) -> Request<T> {
@@ -45,7 +45,7 @@ async fn a_call_is_part_of_its_callers_trace() {
     waiting.await.unwrap().unwrap();
 
     let name = "leasehold.v1.LockService/Acquire";
-    let span = collector.span(name, ("rpc.method", "Acquire"), LIMIT).await;
+    let span = span_of(&collector, name, ("rpc.method", "Acquire")).await;
     assert_eq!(hex(&span.trace_id), TRACE);
     assert_eq!(hex(&span.parent_span_id), ASKING);
     assert_said(
@@ -72,9 +72,7 @@ async fn a_refused_call_ends_with_its_code() {
         .unwrap();
     client.acquire(acquire("")).await.unwrap_err();
     let name = "leasehold.v1.LockService/Acquire";
-    let span = collector
-        .span(name, ("rpc.grpc.status_code", "3"), LIMIT)
-        .await;
+    let span = span_of(&collector, name, ("rpc.grpc.status_code", "3")).await;
     assert_eq!(
         span.status.as_ref().map(|status| status.code),
         Some(2),

@@ -8,7 +8,7 @@ use leasehold_tests::{CoordinatorProcess, collector::Collector, wait};
 use opentelemetry_proto::tonic::trace::v1::Span;
 use tonic::Request;
 
-use super::{ASKING, LIMIT, TRACE, assert_parts, coordinator, hex, sampled, unsampled};
+use super::{ASKING, LIMIT, TRACE, assert_parts, coordinator, hex, sampled, span_of, unsampled};
 
 tokio::task_local! {
     /// The span that the current task is in, as an application's tracing would know it.
@@ -31,7 +31,7 @@ fn span(number: u8) -> TraceContext {
 
 /// Waits for the span of a request, by its kind and what it asked for.
 async fn told(collector: &Collector, kind: &str, lock: &str) -> Span {
-    collector.span(kind, ("leasehold.lock", lock), LIMIT).await
+    span_of(collector, kind, ("leasehold.lock", lock)).await
 }
 
 #[track_caller]
@@ -119,7 +119,7 @@ async fn a_request_may_have_a_context_of_its_own() {
     let refused = refused.await.unwrap_err();
     assert!(matches!(refused, AcquireError::TimedOut { .. }));
     let outcome = ("leasehold.outcome", "ACQUIRE_OUTCOME_TIMED_OUT");
-    let found = collector.span("acquire", outcome, LIMIT).await;
+    let found = span_of(&collector, "acquire", outcome).await;
     assert_parts(&collector, &found, &["script", "wait"]);
     let spans = collector.spans();
     let is_untold = |span: &&Span| {
@@ -141,7 +141,7 @@ async fn calls_are_part_of_the_span_in_which_they_are_made() {
     let got = CURRENT.scope(vendors, admin.get_lock("a")).await;
     got.unwrap();
     let name = "leasehold.v1.AdminService/GetLock";
-    let found = collector.span(name, status, LIMIT).await;
+    let found = span_of(&collector, name, status).await;
     assert_asked_in(&found, 1);
     assert_eq!(found.trace_state, "vendor=said");
 
@@ -156,7 +156,7 @@ async fn calls_are_part_of_the_span_in_which_they_are_made() {
         .await
         .unwrap();
     let name = "leasehold.v1.LockService/Acquire";
-    let found = collector.span(name, status, LIMIT).await;
+    let found = span_of(&collector, name, status).await;
     assert_asked_in(&found, 2);
     let mut own = Request::new(request());
     own.metadata_mut()

@@ -39,6 +39,11 @@ fn coordinator(collector: &Collector, share: &str) -> CoordinatorProcess {
         .start()
 }
 
+/// Waits for a span of this name that says this.
+async fn span_of(collector: &Collector, name: &str, said: (&str, &str)) -> Span {
+    collector.span(name, said, LIMIT).await
+}
+
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use leasehold_proto::v1::{
     AcquireRequest, SessionRelease, SessionSetValue, lock_service_client::LockServiceClient,
-    session_request::Request, session_response::Response,
+    session_request::Request,
 };
 use leasehold_tests::{RawSession, collector::Collector, raw::exclusive, wait};
 use prost::Message;
 
 use super::{
-    ASKING, LIMIT, TRACE, assert_parts, assert_said, coordinator, hex, sampled, unsampled,
+    ASKING, LIMIT, TRACE, assert_parts, assert_said, coordinator, hex, sampled, span_of, unsampled,
 };
 
 #[tokio::test]
@@ -28,9 +28,7 @@ async fn an_acquire_that_waits_tells_of_its_wait_and_of_the_hand_off() {
     assert!(holder.release(&held.lock).await);
     let granted = waiter.granted(asked, LIMIT).await;
 
-    let span = collector
-        .span("acquire", ("leasehold.outcome", "granted"), LIMIT)
-        .await;
+    let span = span_of(&collector, "acquire", ("leasehold.outcome", "granted")).await;
     assert_eq!(hex(&span.trace_id), TRACE);
     assert_eq!(hex(&span.parent_span_id), ASKING);
     let number = asked.to_string();
@@ -52,36 +50,13 @@ async fn an_acquire_that_waits_tells_of_its_wait_and_of_the_hand_off() {
 
     // And its release, but nothing of the other session, whose requests nobody samples.
     assert!(waiter.release(&granted.lock).await);
-    let span = collector
-        .span("release", ("leasehold.outcome", "released"), LIMIT)
-        .await;
+    let span = span_of(&collector, "release", ("leasehold.outcome", "released")).await;
     assert_parts(&collector, &span, &["script"]);
     let spans = collector.spans();
     assert!(
         spans.iter().all(|span| hex(&span.trace_id) == TRACE),
         "{spans:?}"
     );
-}
-
-#[tokio::test]
-async fn refused_requests_have_a_reason() {
-    let collector = Collector::start().await;
-    let coordinator = coordinator(&collector, "0");
-    let mut session = RawSession::open(&coordinator.endpoint(), LIMIT).await;
-    session.trace_as(sampled());
-    let asked = session.ask("", None).await;
-    let answer = session.answer(asked, LIMIT).await;
-    assert!(matches!(answer, Response::Error(_)), "{answer:?}");
-    let span = collector
-        .span("acquire", ("leasehold.outcome", "INVALID_FIELD"), LIMIT)
-        .await;
-    assert_eq!(
-        span.status.as_ref().map(|status| status.code),
-        Some(2),
-        "{span:?}"
-    );
-    // Nothing was asked of the store.
-    assert_parts(&collector, &span, &[]);
 }
 
 #[tokio::test]
@@ -117,7 +92,11 @@ async fn a_name_that_is_too_long_for_one_is_told_nowhere() {
     unary.acquire(request).await.unwrap_err();
     for name in ["acquire", "release", "set_value"] {
         let outcome = ("leasehold.outcome", "INVALID_FIELD");
-        collector.span(name, outcome, LIMIT).await;
+        let span = span_of(&collector, name, outcome).await;
+        let status = span.status.as_ref().map(|status| status.code);
+        assert_eq!(status, Some(2), "{span:?}");
+        // Nothing was asked of the store.
+        assert_parts(&collector, &span, &[]);
     }
     wait::until("the call to be told", LIMIT, || async {
         let spans = collector.spans();
@@ -140,18 +119,14 @@ async fn the_context_of_the_stream_goes_for_requests_without_their_own() {
         .unwrap();
     session.say_open(LIMIT).await;
     session.acquire("of-the-stream").await;
-    let span = collector
-        .span("acquire", ("leasehold.lock", "of-the-stream"), LIMIT)
-        .await;
+    let span = span_of(&collector, "acquire", ("leasehold.lock", "of-the-stream")).await;
     assert_eq!(hex(&span.parent_span_id), ASKING);
     // A request's own comes first, and may say that it is not sampled.
     session.trace_as(unsampled());
     session.acquire("unsampled").await;
     session.trace_as("nonsense");
     session.acquire("nonsense").await;
-    collector
-        .span("acquire", ("leasehold.lock", "nonsense"), LIMIT)
-        .await;
+    span_of(&collector, "acquire", ("leasehold.lock", "nonsense")).await;
     let told = |span: &_| leasehold_tests::collector::attribute(span, "leasehold.lock");
     let spans = collector.spans();
     assert!(
@@ -169,9 +144,7 @@ async fn renewals_are_traced_for_themselves() {
     session.trace_as(sampled());
     session.acquire("renewed").await;
     session.keep_alive(Duration::from_millis(300));
-    let span = collector
-        .span("renew", ("leasehold.holds", "1"), LIMIT)
-        .await;
+    let span = span_of(&collector, "renew", ("leasehold.holds", "1")).await;
     assert!(span.parent_span_id.is_empty(), "{span:?}");
     assert_ne!(hex(&span.trace_id), TRACE);
     assert_said(&span, &[("leasehold.lost", "0")]);
@@ -199,14 +172,7 @@ async fn the_log_tells_of_each_request_with_its_ids() {
     session.trace_as(sampled());
     let asked = session.ask("told", None).await;
     session.granted(asked, LIMIT).await;
-    let line = wait::until("a line of the request", LIMIT, || async {
-        let log = coordinator.log();
-        let line = log
-            .lines()
-            .find(|line| line.contains("leasehold_server::requests"));
-        line.map(str::to_owned).ok_or(log.clone())
-    })
-    .await;
+    let line = coordinator.logged(&["leasehold_server::requests"]).await;
     let line: serde_json::Value = serde_json::from_str(&line).unwrap();
     let fields = &line["fields"];
     assert_eq!(fields["session"], opened.session_id.as_str(), "{line}");

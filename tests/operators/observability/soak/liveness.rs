@@ -2,33 +2,23 @@
 
 use std::time::{Duration, Instant};
 
-use leasehold_tests::{Coordinator, CoordinatorProcess, RawSession, RedisServer, raw::exclusive};
-use tokio::process::Command;
+use leasehold_tests::{
+    Coordinator, CoordinatorProcess, RawSession, RedisServer,
+    raw::{PROMPT, exclusive},
+};
+use tokio::time::timeout;
 
 /// Longer than a part of the coordinator may be stuck.
 const LONG: Duration = Duration::from_secs(35);
 const LOOK: Duration = Duration::from_millis(250);
 const TTL: Duration = Duration::from_secs(60);
 
-async fn livez(coordinator: &CoordinatorProcess) -> String {
-    let url = format!("{}/livez", coordinator.admin_endpoint());
-    let arguments = [
-        "--silent",
-        "--max-time",
-        "5",
-        "--write-out",
-        "%{http_code}",
-        &url,
-    ];
-    let output = Command::new("curl").args(arguments).output().await;
-    String::from_utf8(output.unwrap().stdout).unwrap()
-}
-
 /// Asserts that the coordinator stays alive for this time, whatever is done to it.
 async fn lives(coordinator: &CoordinatorProcess, what: &str, long: Duration) {
     let until = Instant::now() + long;
     while Instant::now() < until {
-        assert_eq!(livez(coordinator).await, "ok\n200", "{what}");
+        let livez = timeout(PROMPT, coordinator.asked("/livez")).await;
+        assert_eq!(livez.unwrap().as_deref(), Ok("ok\n"), "{what}");
         tokio::time::sleep(LOOK).await;
     }
 }

@@ -7,6 +7,8 @@ use std::{
 
 use leasehold_tests::{ChildProcess, binaries};
 
+use super::has;
+
 /// Runs a line in a shell, and returns what it prints.
 fn pasted(line: &str) -> String {
     let output = Command::new("sh").args(["-c", line]).output().unwrap();
@@ -16,6 +18,9 @@ fn pasted(line: &str) -> String {
 
 #[test]
 fn a_newcomer_takes_a_lock_and_opens_the_page_by_what_the_first_lines_say() {
+    if !has(&["curl"]) {
+        return;
+    }
     let mut command = Command::new(binaries::path("leasehold-server"));
     command
         .args(["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"])
