@@ -7,7 +7,6 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
-    task::{Context, Poll},
     time::Duration,
 };
 
@@ -32,27 +31,9 @@ type Script = Vec<Result<v1::ObserveResponse, Status>>;
 struct Scripted {
     scripts: Arc<Mutex<VecDeque<Script>>>,
     calls: Arc<AtomicUsize>,
-    open: Arc<AtomicUsize>,
 }
 
-struct Told {
-    script: Pin<Box<dyn Stream<Item = Result<v1::ObserveResponse, Status>> + Send>>,
-    open: Arc<AtomicUsize>,
-}
-
-impl Stream for Told {
-    type Item = Result<v1::ObserveResponse, Status>;
-
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.script.poll_next_unpin(cx)
-    }
-}
-
-impl Drop for Told {
-    fn drop(&mut self) {
-        self.open.fetch_sub(1, Ordering::SeqCst);
-    }
-}
+type Told = Pin<Box<dyn Stream<Item = Result<v1::ObserveResponse, Status>> + Send>>;
 
 #[tonic::async_trait]
 impl ElectionService for Scripted {
@@ -80,11 +61,8 @@ impl ElectionService for Scripted {
         self.calls.fetch_add(1, Ordering::SeqCst);
         let script = self.scripts.lock().unwrap().pop_front();
         let script = script.ok_or_else(|| Status::unavailable("nothing more to say"))?;
-        self.open.fetch_add(1, Ordering::SeqCst);
-        Ok(Response::new(Told {
-            script: Box::pin(stream::iter(script).chain(stream::pending())),
-            open: Arc::clone(&self.open),
-        }))
+        let told = stream::iter(script).chain(stream::pending());
+        Ok(Response::new(Box::pin(told)))
     }
 }
 
@@ -187,38 +165,4 @@ async fn a_final_refusal_is_reported_once() {
         assert!(StreamExt::next(&mut observer).await.is_none());
         assert_eq!(service.calls.load(Ordering::SeqCst), 1);
     }
-}
-
-#[tokio::test]
-async fn an_observer_that_is_no_longer_known_asks_once_more() {
-    let unknown = || Err(Status::unauthenticated("who are you"));
-    let (service, mut observer, _serving) = observer([
-        vec![leads(1), unknown()],
-        vec![leads(2), unknown()],
-        vec![unknown()],
-    ])
-    .await;
-    assert_eq!(told(&mut observer).await, (1, false));
-    assert_eq!(told(&mut observer).await, (2, true));
-    let refused = timeout(LIMIT, observer.next()).await.unwrap().unwrap();
-    assert_eq!(refused.unwrap_err().kind(), FailureKind::Unauthenticated);
-    assert!(observer.next().await.is_none());
-    assert_eq!(service.calls.load(Ordering::SeqCst), 3);
-}
-
-#[tokio::test]
-async fn nothing_is_asked_for_before_it_is_polled_and_dropping_it_ends_the_call() {
-    let (service, mut observer, _serving) = observer([vec![leads(1)]]).await;
-    tokio::task::yield_now().await;
-    assert_eq!(service.calls.load(Ordering::SeqCst), 0);
-    assert_eq!(told(&mut observer).await, (1, false));
-    assert_eq!(service.open.load(Ordering::SeqCst), 1);
-    drop(observer);
-    leasehold_tests::wait::until("the call to end", LIMIT, || async {
-        match service.open.load(Ordering::SeqCst) {
-            0 => Ok(()),
-            open => Err(open),
-        }
-    })
-    .await;
 }

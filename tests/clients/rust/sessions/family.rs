@@ -1,8 +1,6 @@
 //! Shared locks, semaphores and several names at once.
 
-use leasehold_client::{
-    AcquireError, Client, HoldError, LockMode, LockSpec, LostReason, WithLockError,
-};
+use leasehold_client::{AcquireError, Client, HoldError, LockMode, LockSpec};
 use leasehold_tests::{Coordinator, FaultProxy, proxy::Cut};
 use tokio::time::timeout;
 
@@ -130,27 +128,6 @@ async fn a_wait_for_permits_goes_on_over_a_broken_connection() {
 }
 
 #[tokio::test]
-async fn work_under_several_names_is_dropped_when_one_of_them_is_lost() {
-    let (_coordinator, client) = coordinator_and_client().await;
-    let admin = client.admin();
-    let outcome = client
-        .lock_all(["a", "b"])
-        .with(|locks| async move {
-            assert!(locks.iter().all(|lock| lock.is_held()));
-            admin.force_release("b").await.unwrap();
-            std::future::pending::<()>().await
-        })
-        .await;
-    let Err(WithLockError::Lost { name, reason, .. }) = outcome else {
-        panic!("{outcome:?}");
-    };
-    assert_eq!((&*name, reason), ("b", LostReason::Forced));
-    // What was not lost is given back.
-    let request = client.lock("a").wait(LIMIT);
-    assert!(request.await.unwrap().is_held());
-}
-
-#[tokio::test]
 async fn several_names_are_held_in_a_mode_each() {
     let (_coordinator, client) = coordinator_and_client().await;
     let debit = |account: &str| {
@@ -179,20 +156,4 @@ async fn several_names_are_held_in_a_mode_each() {
     let none = LockSpec::permits("workers", 0, 2);
     let error = client.lock_all([none, "a".into()]).await.unwrap_err();
     assert_eq!(error.failure().unwrap().reason(), "INVALID_FIELD");
-}
-
-#[tokio::test]
-async fn several_names_must_be_some_and_different() {
-    let (_coordinator, client) = coordinator_and_client().await;
-    let many: Vec<String> = (0..65).map(|name| format!("a{name}")).collect();
-    for (names, reason) in [
-        (vec![], "INVALID_FIELD"),
-        (vec!["a".to_owned(), "a".to_owned()], "INVALID_FIELD"),
-        (many, "TOO_MANY_NAMES"),
-    ] {
-        let error = client.lock_all(names).await.unwrap_err();
-        assert_eq!(error.failure().unwrap().reason(), reason);
-    }
-    let one = client.lock_all(["a"]).await.unwrap();
-    assert_eq!(one.guards().len(), 1);
 }

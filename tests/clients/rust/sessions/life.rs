@@ -2,28 +2,12 @@
 
 use std::time::Duration;
 
-use leasehold_client::{
-    AcquireError, Client, ConnectError, FailureKind, HoldError, LockState, LostReason,
-};
+use leasehold_client::{AcquireError, Client, HoldError, LockState, LostReason};
 use leasehold_tests::{Coordinator, wait};
 use tokio::time::timeout;
 
 use super::counted;
 use crate::{LIMIT, coordinator_and_client, waiters};
-
-#[tokio::test]
-async fn refusals_of_the_coordinator_are_reported_with_their_reason() {
-    let coordinator = Coordinator::in_process();
-    let client = Client::builder().ttl(Duration::from_millis(5));
-    let error = client.connect(coordinator.endpoint()).await.unwrap_err();
-    assert!(!error.is_retryable());
-    let ConnectError::Refused { source, .. } = error else {
-        panic!("{error:?}");
-    };
-    assert_eq!(source.kind(), FailureKind::InvalidArgument);
-    assert_eq!(source.reason(), "INVALID_FIELD");
-    assert_eq!(source.field_violations()[0].field, "open.ttl");
-}
 
 #[tokio::test]
 async fn a_session_lives_as_long_as_its_last_guard() {

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use leasehold_client::{AcquireError, Client, LostReason, WithLockError};
+use leasehold_client::{Client, LostReason, WithLockError};
 use leasehold_tests::{Coordinator, wait};
 use tokio::{task::JoinSet, time::timeout};
 
@@ -62,24 +62,6 @@ async fn futures_that_are_never_polled_do_what_dropping_says() {
     drop(guard.release());
     let again = client.lock("a").wait(LIMIT).await.unwrap();
     drop(again);
-}
-
-#[tokio::test]
-async fn one_bad_request_fails_alone_and_says_why() {
-    let (_coordinator, client) = coordinator_and_client().await;
-    let guard = client.lock("a").await.unwrap();
-    let error = client.lock("bad\u{7}name").await.unwrap_err();
-    let AcquireError::Refused { source, .. } = &error else {
-        panic!("{error:?}");
-    };
-    assert!(!error.is_retryable());
-    assert_eq!(source.reason(), "INVALID_FIELD");
-    assert_eq!(source.field_violations()[0].field, "acquire.name");
-    let error = guard.set_value(vec![0; 5_000]).await.unwrap_err();
-    assert!(!error.is_retryable());
-    assert!(guard.is_held());
-    guard.set_value(vec![0; 4_096]).await.unwrap();
-    guard.release().await.unwrap();
 }
 
 #[tokio::test]
