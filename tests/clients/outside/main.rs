@@ -8,6 +8,7 @@
     reason = "a test fails by panicking, and these say what they skip"
 )]
 
+mod announcement;
 mod calls;
 mod connect_clients;
 mod connect_conformance;
