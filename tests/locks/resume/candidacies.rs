@@ -91,5 +91,6 @@ async fn a_candidacy_waits_and_leads_across_resumes_and_never_behind_itself() {
     assert!(again.fencing_token > token);
     second.close().await;
     former.close().await;
+    drop(observers);
     site.nothing_is_left().await;
 }
