@@ -84,7 +84,7 @@ PLANTED ?=
 TARGET_DIR = $(abspath $(or $(CARGO_TARGET_DIR),target))
 TORTURE_TARGET = $(TARGET_DIR)$(if $(PLANTED),/planted)
 TORTURE_FEATURES = $(if $(PLANTED),leasehold-server/planted$(comma)leasehold-torture/planted)
-TORTURE = LEASEHOLD_PROGRAMS=$(TORTURE_TARGET)/debug $(TORTURE_TARGET)/debug/torture $(if $(SEED),--seed $(SEED)) $(if $(TLS),--tls $(TLS)) $(if $(PLANTED),--planted $(PLANTED)) $(foreach library,$(LIBRARIES),--library "$(library)=$(TORTURE_$(library))")
+TORTURE = PROGRAMS_UNDER_TEST=$(TORTURE_TARGET)/debug $(TORTURE_TARGET)/debug/torture $(if $(SEED),--seed $(SEED)) $(if $(TLS),--tls $(TLS)) $(if $(PLANTED),--planted $(PLANTED)) $(foreach library,$(LIBRARIES),--library "$(library)=$(TORTURE_$(library))")
 TORTURE_BUILD = $(CARGO) build --locked --workspace --bins $(if $(PLANTED),--target-dir $(TORTURE_TARGET) --features $(TORTURE_FEATURES))
 PYTHON = env PYTHONPATH=$(CURDIR)/client/python/src $(TARGET_DIR)/python-client/bin/python $(CURDIR)/client/python
 TORTURE_go = $(TARGET_DIR)/torture-go
@@ -125,7 +125,7 @@ fuzz: ## Feed every reader and machine with what coverage finds new, SECONDS eac
 
 # What is measured is built as what is published.
 MEASURED_BUILD = $(CARGO) build --locked --workspace --profile dist $(addprefix --bin ,leasehold leasehold-server test-echo)
-BENCH = LEASEHOLD_PROGRAMS=$(TARGET_DIR)/dist $(CARGO) bench --locked --workspace --profile dist --bench
+BENCH = PROGRAMS_UNDER_TEST=$(TARGET_DIR)/dist $(CARGO) bench --locked --workspace --profile dist --bench
 
 bench: setup ## Measure beside etcd, rslock and what gRPC and Redis allow, and write docs/benchmarks.md and docs/scaling.md (40 minutes, on a quiet machine)
 	@tests/peers/setup

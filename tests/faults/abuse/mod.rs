@@ -1,5 +1,5 @@
 //! Abuse of one coordinator beside a hundred clients that behave: its effect on them, and its cost.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
+#![expect(clippy::unwrap_used, reason = "tests")]
 
 mod soak;

@@ -122,13 +122,13 @@ pub(crate) async fn play(site: &Site, trouble: Trouble, number: usize) -> Played
 impl History<'_> {
     /// Makes every client ask for the lock, one after the other.
     async fn all_ask(&mut self) {
-        for client in 0..CAST.len() {
+        for (client, member) in CAST.iter().enumerate() {
             self.settle().await;
             let name = &self.clients[client].name;
             self.trouble.before_acquire(self.site, client, name);
             self.referee.asks(client);
             self.clients[client].acquire();
-            let first = if CAST[client].kind == Kind::Unary {
+            let first = if member.kind == Kind::Unary {
                 self.first_of_call(client).await
             } else {
                 let first = self.referee.first(client, PROMPT).await;

@@ -133,7 +133,8 @@ fn connect(bytes: &[u8]) {
     let mut answer = [0; 4_096];
     while let Ok(1..) = stream.read(&mut answer) {}
     drop(stream);
-    if coordinator.inputs.fetch_add(1, Ordering::Relaxed) % CHECKED_EVERY == 0 {
+    let inputs = coordinator.inputs.fetch_add(1, Ordering::Relaxed);
+    if inputs.is_multiple_of(CHECKED_EVERY) {
         coordinator.runtime.block_on(async {
             let served = timeout(SERVES_WITHIN, coordinator.grants()).await;
             served.expect("the coordinator answers");

@@ -8,8 +8,7 @@ fn check(store: &str, arguments: &[&str]) -> (Output, String) {
     let mut command = Command::new(binaries::path("leasehold-server"));
     command
         .args(["check-config", "--store", store])
-        .args(arguments)
-        .env_remove(binaries::PROGRAMS);
+        .args(arguments);
     let output = command.output().unwrap();
     let said = String::from_utf8(output.stderr.clone()).unwrap();
     (output, said)

@@ -17,7 +17,6 @@ async fn output(arguments: &[&str], environment: &[(&str, &str)]) -> Output {
     let mut command = Command::new(binaries::path("leasehold-server"));
     command
         .args(arguments)
-        .env_remove(binaries::PROGRAMS)
         .envs(environment.iter().copied())
         .stdin(Stdio::null())
         .kill_on_drop(true);

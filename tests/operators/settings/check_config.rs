@@ -10,7 +10,6 @@ use leasehold_tests::{Authority, binaries};
 fn check(arguments: &[&str]) -> Output {
     let mut command = Command::new(binaries::path("leasehold-server"));
     command.arg("check-config").args(arguments);
-    command.env_remove(binaries::PROGRAMS);
     command.output().unwrap()
 }
 

@@ -71,7 +71,7 @@ impl Hostile {
         world.is_hostile = true;
         world.is_told = std::env::var_os("LEASEHOLD_TOLD").is_some();
         world.disturb_at = u64::MAX;
-        let are_honest_ones_there = kind % 4 == 0;
+        let are_honest_ones_there = kind.is_multiple_of(4);
         let mut hostile = Self {
             began: world.now,
             world,
