@@ -30,8 +30,8 @@ build: ## Build every program and every test
 	@tests/tools/run
 
 # The tiers, from the quickest. CONTRIBUTING.md says when to use which; tests/README.md has the programs, and their seconds.
-RULES := model simulation properties histories
-SUITES := scripts stores service locks faults operators rust_client hot_path cli
+RULES := model properties simulation histories
+SUITES := stores service locks operators faults scripts cli hot_path rust_client stock scheduler
 check: fmt clippy ## Check format and lints, and run the unit tests and the rules, while you work
 	@tests/tools/run $(RULES) units
 
@@ -71,7 +71,7 @@ lint-node: ## Check formatting, lints and types of the Node client
 	@client/node/check lint
 
 # A suite has them in a module of this name: they need long waits, load or statistics. They run one by one, on an optimized build.
-SOAKS = $(sort $(patsubst tests/rules/simulation,simulation,$(shell grep -rlw "mod soak" tests | grep -v tools | cut -d/ -f2)))
+SOAKS = $(sort $(patsubst clients,rust_client,$(shell grep -rlw "mod soak" tests --include=*.rs | grep -v fixtures | cut -d/ -f2)))
 SOAK ?= full
 soak: setup ## Run the tests that measure, load the machine or wait for long, one by one, on a quiet machine; SOAK=short shortens them, SOAKS="locks stores" chooses
 	@SHOWN=yes PROFILE=measured SOAK=$(SOAK) tests/tools/run $(SOAKS)
