@@ -12,11 +12,11 @@ BUF := $(TOOLS)/node_modules/.bin/buf
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-run: ## Build and serve on 127.0.0.1:7420; STORE=redis://127.0.0.1:6379 keeps the locks in Redis, ARGS="…" adds flags
-	$(CARGO) run --locked --release -p leasehold-server -- --store $(STORE) $(ARGS)
+run: ## Build quickly and serve on 127.0.0.1:7420; STORE=redis://127.0.0.1:6379 keeps the locks in Redis, ARGS="…" adds flags, PROFILE=release optimizes
+	$(CARGO) run --locked --profile $(or $(PROFILE),dev) -p leasehold-server -- --store $(STORE) $(ARGS)
 
-cli: ## Build the command line, target/release/leasehold
-	$(CARGO) build --locked --release -p leasehold
+cli: ## Build the command line, target/debug/leasehold, with what make run has built; PROFILE=release optimizes
+	$(CARGO) build --locked --profile $(or $(PROFILE),dev) -p leasehold
 
 setup: ## Install redis-server, which the tests need, or say that it is missing
 	@tests/tools/setup

@@ -274,12 +274,17 @@ fn announce(config: &Config, grpc: &str, admin: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(
         out,
-        "leasehold-server listening on grpc={grpc} admin={admin} store={}\n\
+        "leasehold-server{build} listening on grpc={grpc} admin={admin} store={}\n\
          try: leasehold --endpoint {api}://{grpc} run my-lock -- echo got it\n     \
          curl {curl_trust}-H 'content-type: application/json' -d '{{\"name\": \"my-lock\"}}' {api}://{grpc}/leasehold.v1.LockService/Acquire\n     \
          grpcurl {trust} -d '{{\"name\": \"my-lock\"}}' {grpc} leasehold.v1.LockService/Acquire\n     \
          curl {admin_scheme}://{admin}/metrics",
         config.store,
+        build = if cfg!(debug_assertions) {
+            " (built quickly, not optimized)"
+        } else {
+            ""
+        },
         api = scheme(config.tls_cert.is_some()),
     )?;
     if config.page {
