@@ -16,4 +16,4 @@ require (
 	google.golang.org/protobuf v1.36.12 // indirect
 )
 
-replace leasehold.dev/go => ../../../../client/go
+replace leasehold.dev/go => ../../../../../client/go
