@@ -7,7 +7,7 @@ TOOLS := target/tools
 BUF := $(TOOLS)/node_modules/.bin/buf
 
 .DEFAULT_GOAL := help
-.PHONY: help run cli build check test test-clients test-client outside soak planted torture torture-all fuzz bench bench-scaling bench-libraries bench-quick demo demo-scheduler lint lint-go lint-python lint-node fmt clippy doc buf deny ops portable portable-check portable-foreign deb dist check-dist package book proto-baseline proto-go proto-node openapi setup tools
+.PHONY: help run cli build check test test-clients test-client outside soak drills planted torture torture-all fuzz bench bench-scaling bench-libraries bench-quick demo demo-scheduler lint lint-go lint-python lint-node fmt clippy doc buf deny ops portable portable-check portable-foreign deb dist check-dist package book proto-baseline proto-go proto-node openapi setup tools
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -79,6 +79,9 @@ SOAKS = $(sort $(patsubst clients,rust_client,$(shell grep -rlw "mod soak" tests
 SOAK ?= full
 soak: setup ## Run the tests that measure, load the machine or wait for long, one by one, on a quiet machine; SOAK=short shortens them, SOAKS="locks stores" chooses
 	@SHOWN=yes PROFILE=measured SOAK=$(SOAK) tests/tools/run $(SOAKS)
+
+drills: setup ## Bring real Redis servers into each state that docs/operations.md lists, and compare what operators are told with the page
+	@SHOWN=yes SOAK=full RUST_TEST_THREADS=8 TESTS="drills:: --nocapture" tests/tools/run operators
 
 planted: ## Plant one fault after the other in the real code, and check that the simulation finds each
 	$(CARGO) test --locked --workspace --features leasehold-rules/planted --test simulation -- --nocapture planted::

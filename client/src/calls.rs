@@ -22,17 +22,19 @@ pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Channels for calls, which connect when they are first used, and again when needed. Cheap to clone.
 ///
-/// All calls go to one coordinator, until that can't be reached or its connection breaks; then to the next.
+/// All calls go to one coordinator, until that can't be reached or its connection breaks; then to the next in an order of this
+/// client's own.
 #[derive(Clone, Debug)]
 pub(crate) struct Calls(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
     settings: Arc<Settings>,
-    /// Number of endpoints; at least one.
-    endpoints: usize,
+    /// Indices of the endpoints in the order in which calls move on; at least one. It is random, so that many clients spread over
+    /// all coordinators, and those of one that goes away over all others.
+    order: Vec<usize>,
     made: Mutex<Made>,
-    /// Number of times that the calls have moved on; modulo the number of channels, the index of the one in use.
+    /// Number of times that the calls have moved on; modulo the number of endpoints, the place in the order of the one in use.
     moved: AtomicUsize,
 }
 
@@ -55,20 +57,19 @@ impl Calls {
     /// Makes the channels. Must be called within a Tokio runtime.
     pub(crate) fn new(settings: Settings) -> Result<Self, ConnectError> {
         let made = Made::new(&settings)?;
-        let endpoints = made.channels.len();
-        if endpoints == 0 {
+        let mut order: Vec<_> = (0..made.channels.len()).collect();
+        if order.is_empty() {
             return Err(ConnectError::InvalidEndpoint {
                 endpoint: settings.endpoints.to_string(),
                 source: None,
             });
         }
-        // Each client begins at a random one, so that many clients spread over all coordinators.
-        let moved = AtomicUsize::new(fastrand::usize(..endpoints));
+        fastrand::shuffle(&mut order);
         Ok(Self(Arc::new(Inner {
             settings: Arc::new(settings),
-            endpoints,
+            order,
             made: Mutex::new(made),
-            moved,
+            moved: AtomicUsize::new(0),
         })))
     }
 
@@ -97,7 +98,7 @@ impl Calls {
     where
         F: Future<Output = Result<T, Status>>,
     {
-        let mut left = self.0.endpoints;
+        let mut left = self.0.order.len();
         loop {
             let moved = self.moved();
             let channel = self.at(moved).single;
@@ -130,7 +131,7 @@ impl Calls {
         let order = Ordering::Relaxed;
         // Another call may have moved them on already.
         let swapped = self.0.moved.compare_exchange(moved, next, order, order);
-        if self.0.endpoints > 1 && swapped.is_ok() {
+        if self.0.order.len() > 1 && swapped.is_ok() {
             tracing::debug!("calls go to the next coordinator: {failure}");
         }
     }
@@ -147,7 +148,8 @@ impl Calls {
         {
             *made = anew;
         }
-        made.channels[moved % self.0.endpoints].clone()
+        let order = &self.0.order;
+        made.channels[order[moved % order.len()]].clone()
     }
 }
 

@@ -70,6 +70,10 @@ impl Client {
         &self.0.calls
     }
 
+    pub(crate) fn client_name(&self) -> String {
+        self.0.options.client_name()
+    }
+
     /// Returns the default session.
     ///
     /// ```

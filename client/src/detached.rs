@@ -56,6 +56,7 @@ impl Client {
             calls: self.calls().clone(),
             request: v1::AcquireRequest {
                 name: name.to_string(),
+                client_name: self.client_name(),
                 ..v1::AcquireRequest::default()
             },
             name,
@@ -118,7 +119,7 @@ impl DetachedRequest {
         self
     }
 
-    /// Sets the name of the holder, for operators: at most 256 bytes. Default: empty.
+    /// Sets the name of the holder, for operators: at most 256 bytes. Default: the client's.
     pub fn client_name(mut self, client_name: impl Into<String>) -> Self {
         self.request.client_name = client_name.into();
         self

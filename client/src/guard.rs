@@ -6,9 +6,9 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::{
     clock::Moment,
-    error::{HoldError, HoldFailure},
+    error::{Failure, HoldError, HoldFailure},
     lease::{Lease, LockState, LostReason},
-    session::{Change, Granted, HoldReply, Note},
+    session::{Change, Granted, HoldReply, Note, value_fault},
     trace::TraceSource,
 };
 
@@ -275,6 +275,12 @@ impl LockGuard {
 
     pub(crate) async fn change(&self, change: Change) -> Result<(), HoldError> {
         let name = self.granted.lease.name.clone();
+        if let Change::Value(value) = &change
+            && let Some(why) = value_fault(value)
+        {
+            let source = Failure::invalid_field("set_value.value", &why);
+            return Err(HoldError::Refused { name, source });
+        }
         let (reply, answer) = oneshot::channel();
         let note = Note::Change {
             key: self.granted.key,

@@ -52,7 +52,8 @@
 //! # Several coordinators
 //!
 //! Given several [`Endpoints`], or names that resolve to several addresses, a client begins with any of them. Its sessions
-//! move to another coordinator, with their locks and their places in queues, if their own
+//! move to another coordinator, chosen at random so that many clients spread, with their locks and their places in queues,
+//! if their own
 //!
 //! - **drains**: the session moves before the coordinator is gone if there is another one, else when it is back; guards are
 //!   held throughout, and no acquire fails;
@@ -138,6 +139,7 @@ mod builder;
 mod calls;
 mod candidacies;
 mod client;
+mod client_name;
 mod clock;
 mod detached;
 mod election;

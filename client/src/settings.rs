@@ -11,8 +11,7 @@ use crate::{
     transport::{Credentials, Target},
 };
 
-/// Interval of probes on a quiet connection, and time limit of their answers. Together longer than what is
-/// common for a TTL: a lease must end by its own deadline, not because a probe was late.
+/// Interval of probes on a quiet connection for events, and time limit of their answers.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
 /// Most bytes of a stream of events that may lie here unread; the coordinator keeps the rest.
@@ -48,14 +47,14 @@ impl Settings {
     }
 
     /// Returns the target of one session: one of the endpoint's addresses, where the server must be the one that the
-    /// endpoint names. A session lives long and is part of no trace; each of its requests names its own.
+    /// endpoint names. A session lives long and is part of no trace; each of its requests names its own. Its connection is not probed:
+    /// the session misses answers to its heartbeats, and lives as long as its TTL says.
     pub(crate) fn session_target(
         &self,
         url: &str,
         address: SocketAddr,
     ) -> Result<Target, ConnectError> {
         let (endpoint, origin) = self.endpoint_at(url, Some(address))?;
-        let endpoint = probed(endpoint).keep_alive_while_idle(true);
         Ok(Target::new(endpoint, &origin, &self.credentials)?)
     }
 
@@ -63,7 +62,9 @@ impl Settings {
     /// as long as nothing happens.
     pub(crate) fn watch_target(&self, url: &str) -> Result<Target, ConnectError> {
         let (endpoint, origin) = self.endpoint_at(url, None)?;
-        let endpoint = probed(endpoint)
+        let endpoint = endpoint
+            .http2_keep_alive_interval(KEEP_ALIVE)
+            .keep_alive_timeout(KEEP_ALIVE)
             .initial_stream_window_size(UNREAD)
             .initial_connection_window_size(UNREAD_TOGETHER);
         Ok(Target::new(endpoint, &origin, &self.credentials)?.traced(&self.traces))
@@ -116,12 +117,6 @@ impl Settings {
             .user_agent(concat!("leasehold-client/", env!("CARGO_PKG_VERSION")))
             .map_err(|source| invalid(Some(source.into())))
     }
-}
-
-fn probed(endpoint: Endpoint) -> Endpoint {
-    endpoint
-        .http2_keep_alive_interval(KEEP_ALIVE)
-        .keep_alive_timeout(KEEP_ALIVE)
 }
 
 #[cfg(test)]

@@ -5,8 +5,9 @@ use std::{net::SocketAddr, pin::pin, time::Duration};
 
 use axum::{
     Router,
-    extract::State,
+    extract::{Request, State},
     http::{HeaderMap, HeaderName, StatusCode, header},
+    middleware::{self, Next},
     response::{IntoResponse, Redirect, Response},
     routing::get,
     serve::Listener,
@@ -26,7 +27,7 @@ use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tokio_util::{either::Either, sync::CancellationToken};
 
 use crate::{
-    Liveness,
+    Liveness, Reload,
     page::{self, Page},
     telemetry::Metrics,
     tls::{Tls, told},
@@ -53,6 +54,10 @@ const INDEX: &str = concat!(
      with the reason while it does not\n/openapi.json  the API over HTTP, as OpenAPI 3.1\n"
 );
 
+/// Answer to a browser that called a name which could be anybody's.
+const DOUBTFUL: &str = "Without TLS, browsers reach this port by an IP address, by localhost, or by a host of cors-origins or \
+    page-coordinators: any other name could have been pointed here by a web page.\n";
+
 /// Description of the API; the suite `connect` checks that it is that of the proto files.
 const OPENAPI: &str = include_str!("../openapi.json");
 
@@ -61,7 +66,7 @@ const OPENAPI: &str = include_str!("../openapi.json");
 pub struct Readiness {
     /// Whether it does.
     pub ready: bool,
-    /// Why not, for an operator; `ready` or the like if it does.
+    /// Why not, for an operator; if it does, what its store refuses, or nothing.
     pub reason: String,
 }
 
@@ -71,7 +76,16 @@ impl Readiness {
     pub fn ready() -> Self {
         Self {
             ready: true,
-            reason: "ready".to_owned(),
+            reason: String::new(),
+        }
+    }
+
+    /// Returns the state of a coordinator that serves what its store does not refuse.
+    #[must_use]
+    pub fn ready_although(refused: impl Into<String>) -> Self {
+        Self {
+            ready: true,
+            reason: refused.into(),
         }
     }
 
@@ -94,6 +108,8 @@ pub struct AdminState {
     pub readiness: watch::Receiver<Readiness>,
     /// Followed by `/livez`.
     pub liveness: Liveness,
+    /// Names the hosts by which browsers may call without TLS.
+    pub reload: Reload,
 }
 
 /// Serves the admin port, encrypted or not, until `shutdown` is cancelled; requests in progress then get a second. What a client
@@ -107,6 +123,7 @@ pub async fn serve(
     shutdown: CancellationToken,
 ) {
     let has_page = page.is_some();
+    let reload = state.reload.clone();
     let router = Router::new()
         .route("/", get(move |headers| index(headers, has_page)))
         .route("/livez", get(livez))
@@ -115,6 +132,11 @@ pub async fn serve(
         .route("/openapi.json", get(openapi))
         .with_state(state)
         .merge(page.map(Page::routes).unwrap_or_default());
+    // By a name without a certificate, nobody gets through a handshake.
+    let router = match tls {
+        Some(_) => router,
+        None => router.layer(middleware::from_fn_with_state(reload, check_host)),
+    };
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
@@ -190,6 +212,15 @@ async fn encrypt(
     None
 }
 
+/// Refuses what a page could read whose name was pointed here after it was loaded.
+async fn check_host(State(reload): State<Reload>, request: Request, next: Next) -> Response {
+    let (head, body) = request.into_parts();
+    if page::is_doubtful(&head, &reload.current()) {
+        return (StatusCode::FORBIDDEN, DOUBTFUL).into_response();
+    }
+    next.run(Request::from_parts(head, body)).await
+}
+
 /// Leads browsers to the page, and tells others what there is.
 async fn index(headers: HeaderMap, has_page: bool) -> Response {
     if has_page && accepts(&headers, "text/html") {
@@ -213,7 +244,12 @@ async fn readyz(State(state): State<AdminState>) -> (StatusCode, String) {
     } else {
         StatusCode::SERVICE_UNAVAILABLE
     };
-    (status, format!("{}\n", readiness.reason))
+    let body = match (readiness.ready, readiness.reason) {
+        (true, refused) if refused.is_empty() => "ready\n".to_owned(),
+        (true, refused) => format!("ready, although {refused}\n"),
+        (false, reason) => format!("{reason}\n"),
+    };
+    (status, body)
 }
 
 async fn metrics(
@@ -251,7 +287,7 @@ mod tests {
     use rcgen::{CertificateParams, KeyPair};
 
     use super::*;
-    use crate::{Config, Reload};
+    use crate::Config;
 
     #[tokio::test]
     async fn a_shutdown_ends_a_handshake_that_hangs() {

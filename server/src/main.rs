@@ -15,7 +15,7 @@ use leasehold_doctor::{
 };
 use leasehold_server::{
     Config, Listeners,
-    config::{Action, ClientAuth, unknown_variables},
+    config::{Action, ClientAuth, doubts, unknown_variables},
     limits::allow_many_files,
     probe::probe,
     reload::{Reloader, check_files},
@@ -84,8 +84,8 @@ fn main() -> ExitCode {
 
 /// Warns of what is odd about a right configuration. With `connect`, checks the store, too.
 fn check(config: &Config, connect: bool) -> ExitCode {
-    let expiring = check_expiry(config);
-    for warning in warnings().iter().chain(&expiring) {
+    let (doubts, expiring) = (doubts(config), check_expiry(config));
+    for warning in warnings().iter().chain(&doubts).chain(&expiring) {
         complain(&format!("warning: {warning}"));
     }
     let findings = match connect.then(|| examine_store(config)).transpose() {

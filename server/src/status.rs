@@ -6,11 +6,15 @@ use leasehold_core::{mode::Limit, name::LockName};
 pub use leasehold_proto::Reason;
 use leasehold_store::StoreError;
 
+use crate::access::rules::Granted;
+
 /// A request that could not be served.
 #[derive(Clone, Debug)]
 pub struct Refusal {
     pub(crate) reason: Reason,
     pub(crate) message: String,
+    /// What callers read in place of a message that names the store, unless they may inspect everything.
+    pub(crate) brief: Option<&'static str>,
     /// Fields that are out of bounds, and what is wrong with each.
     pub(crate) violations: Vec<(String, String)>,
     pub(crate) metadata: Vec<(&'static str, String)>,
@@ -23,6 +27,7 @@ impl Refusal {
         Self {
             reason,
             message: message.into(),
+            brief: None,
             violations: Vec::new(),
             metadata: Vec::new(),
             retry_after: None,
@@ -59,6 +64,17 @@ impl Refusal {
         self.reason
     }
 
+    /// Returns the refusal as a caller with these permissions may read it. What it may not read is for the log alone.
+    #[must_use]
+    pub fn shown_to(mut self, granted: &Granted) -> Self {
+        if granted.sees_all() {
+            self.brief = None;
+        } else if self.brief.is_some() {
+            tracing::debug!(reason = %self.message, "told a caller only how the store failed");
+        }
+        self
+    }
+
     /// Adds a detail of the reason, as `docs/errors.md` lists it.
     #[must_use]
     pub fn with(mut self, key: &'static str, value: impl ToString) -> Self {
@@ -85,6 +101,7 @@ impl Refusal {
         Self {
             reason: Reason::InvalidField,
             message: format!("{field} {what}"),
+            brief: None,
             violations: vec![(field.to_owned(), what)],
             metadata: Vec::new(),
             retry_after: None,
@@ -94,16 +111,39 @@ impl Refusal {
 
 impl From<StoreError> for Refusal {
     fn from(error: StoreError) -> Self {
-        let reason = match &error {
-            StoreError::Unavailable { .. } => Reason::StoreUnavailable,
-            StoreError::Indeterminate { .. } => Reason::StoreIndeterminate,
-            StoreError::NotReplicated { .. } => Reason::NotReplicated,
-            StoreError::WrongType { .. } => Reason::KeyNotALock,
-            StoreError::Refused { .. } => Reason::StoreRefused,
-            StoreError::NotOffered { .. } => Reason::NotOffered,
-            StoreError::Garbled { .. } => Reason::StoreGarbled,
+        let (reason, brief) = match &error {
+            StoreError::Unavailable { .. } => (
+                Reason::StoreUnavailable,
+                Some("the store is out of reach; try again"),
+            ),
+            StoreError::Indeterminate { .. } => (
+                Reason::StoreIndeterminate,
+                Some(
+                    "the store did not answer, so it is not known whether the command was carried out",
+                ),
+            ),
+            StoreError::NotReplicated { .. } => (
+                Reason::NotReplicated,
+                Some(
+                    "the store carried it out, but too few replicas acknowledged it in time: it does not count and is taken back",
+                ),
+            ),
+            StoreError::WrongType { .. } => (Reason::KeyNotALock, None),
+            StoreError::Refused { .. } => {
+                let brief = "the store refused the command; the coordinator's log says why";
+                (Reason::StoreRefused, Some(brief))
+            }
+            StoreError::NotOffered { .. } => (Reason::NotOffered, None),
+            StoreError::Garbled { .. } => (
+                Reason::StoreGarbled,
+                Some("the store's answer could not be understood"),
+            ),
         };
-        Self::new(reason, error.to_string())
+        let message = error.to_string();
+        Self {
+            brief,
+            ..Self::new(reason, message)
+        }
     }
 }
 

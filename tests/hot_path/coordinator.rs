@@ -98,7 +98,7 @@ pub(crate) fn contended_processes() -> Cost {
 fn system_calls(coordinators: usize, clients: usize) -> Cost {
     let runtime = runtime();
     let redis = RedisServer::start();
-    let calls = SystemCalls::new();
+    let calls = SystemCalls::make();
     let coordinators: Vec<_> = (0..coordinators)
         .map(|_| {
             let options = Coordinator::process().store(redis.url());

@@ -135,6 +135,7 @@ pub(crate) fn wire() -> Cost {
         asked(Request::Release(SessionRelease {
             name: "orders/00001".to_owned(),
             owner_id: vec![1; 16],
+            expired: false,
         })),
     ]
     .map(|request| request.encode_to_vec());

@@ -1,6 +1,7 @@
-//! A coordinator as its operators see it: settings, messages, metrics, traces, certificates, secrets, and the doctor.
+//! A coordinator as its operators see it: settings, messages, metrics, traces, certificates, secrets, the doctor, and outages of Redis.
 
 mod doctor;
+mod drills;
 mod observability;
 mod secrets;
 mod settings;

@@ -105,6 +105,7 @@ pub(crate) fn resume(from: &[u16], next: u16) -> Op {
         client_name: ClientName::parse("heir").unwrap(),
         ttl: Duration::from_secs(500),
         count: 1,
+        max_hold: None,
     })
 }
 

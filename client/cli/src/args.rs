@@ -51,6 +51,7 @@ Exit codes:
   4    the election has no leader (leader)
   5    the fencing token is not the newest of its lock (check-token)
   6    something is wrong with the deployment (doctor)
+  7    there was nothing to release or to end (release, sessions end)
   64   invalid command line or name
   69   no coordinator is reachable, or it does not serve now
   70   a lock or the leadership was lost and the command was stopped (run, elect --once)

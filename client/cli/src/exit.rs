@@ -4,53 +4,78 @@ use std::{error::Error as StdError, process::ExitCode, sync::Arc};
 
 use leasehold_client::{AcquireError, ConnectError, CoordinatorStatus, Failure, FailureKind};
 
+use crate::signals;
+
 /// Exit status of the tool. The numbers are those of `sysexits.h` where it has one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Exit(u8);
+pub(crate) struct Exit {
+    code: u8,
+    /// INT or QUIT, if the tool dies of it instead.
+    signal: Option<i32>,
+}
 
 impl Exit {
-    pub(crate) const SUCCESS: Self = Self(0);
+    pub(crate) const SUCCESS: Self = Self::new(0);
     /// Another error.
-    pub(crate) const FAILURE: Self = Self(1);
+    pub(crate) const FAILURE: Self = Self::new(1);
     /// Some coordinators serve, and some do not.
-    pub(crate) const SOME_SERVE: Self = Self(3);
+    pub(crate) const SOME_SERVE: Self = Self::new(3);
     /// The election has no leader.
-    pub(crate) const NOBODY_LEADS: Self = Self(4);
+    pub(crate) const NOBODY_LEADS: Self = Self::new(4);
     /// The fencing token is not the newest one.
-    pub(crate) const NOT_CURRENT: Self = Self(5);
+    pub(crate) const NOT_CURRENT: Self = Self::new(5);
     /// Something is wrong with the deployment.
-    pub(crate) const FINDINGS: Self = Self(6);
+    pub(crate) const FINDINGS: Self = Self::new(6);
+    /// There was nothing to release or to end.
+    pub(crate) const NOTHING_THERE: Self = Self::new(7);
     /// Invalid command line, or input that the coordinator refuses.
-    pub(crate) const USAGE: Self = Self(64);
+    pub(crate) const USAGE: Self = Self::new(64);
     /// No coordinator is reachable, or it does not serve now.
-    pub(crate) const UNAVAILABLE: Self = Self(69);
+    pub(crate) const UNAVAILABLE: Self = Self::new(69);
     /// The lock, or the leadership, was lost while the command ran.
-    pub(crate) const LOCK_LOST: Self = Self(70);
+    pub(crate) const LOCK_LOST: Self = Self::new(70);
     /// The lock was not granted, or is not yet as the command waits for.
-    pub(crate) const NOT_GRANTED: Self = Self(75);
+    pub(crate) const NOT_GRANTED: Self = Self::new(75);
     /// A measurement saw two holders of one lock, or a fencing token that did not rise.
-    pub(crate) const VIOLATION: Self = Self(76);
+    pub(crate) const VIOLATION: Self = Self::new(76);
     /// Unknown identity or missing permission; or one side does not trust the other's certificate.
-    pub(crate) const NOT_ALLOWED: Self = Self(77);
+    pub(crate) const NOT_ALLOWED: Self = Self::new(77);
     /// The command could not be executed.
-    pub(crate) const NOT_EXECUTABLE: Self = Self(126);
+    pub(crate) const NOT_EXECUTABLE: Self = Self::new(126);
     /// The command was not found.
-    pub(crate) const NOT_FOUND: Self = Self(127);
+    pub(crate) const NOT_FOUND: Self = Self::new(127);
+
+    const fn new(code: u8) -> Self {
+        Self { code, signal: None }
+    }
 
     /// Returns the command's own status.
     pub(crate) fn of_command(code: i32) -> Self {
-        Self(u8::try_from(code).unwrap_or(u8::MAX))
+        Self::new(u8::try_from(code).unwrap_or(u8::MAX))
     }
 
     /// Returns the status after a signal, as shells show it.
     pub(crate) fn signal(signal: i32) -> Self {
         Self::of_command(128 + signal)
     }
-}
 
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> Self {
-        Self::from(exit.0)
+    /// Returns the status of a command that a signal ended, or would have ended. After INT and QUIT, which keys send, it is an end
+    /// by that signal, which shells show in the same way: one that runs the tool in a loop ends the loop only then.
+    pub(crate) fn died_of(signal: i32) -> Self {
+        let by_key = [libc::SIGINT, libc::SIGQUIT].contains(&signal);
+        Self {
+            signal: by_key.then_some(signal),
+            ..Self::signal(signal)
+        }
+    }
+
+    /// Ends the process by the signal, if it is to end by one. Returns the code, also if the signal can't end it: that of a
+    /// process 1 can't.
+    pub(crate) fn die_or_code(self) -> ExitCode {
+        if let Some(signal) = self.signal {
+            signals::die_of(signal);
+        }
+        self.code.into()
     }
 }
 
@@ -218,7 +243,10 @@ mod tests {
 
     #[test]
     fn signals_become_the_codes_that_shells_use() {
-        assert_eq!(ExitCode::from(Exit::signal(15)), ExitCode::from(143));
-        assert_eq!(ExitCode::from(Exit::of_command(3)), ExitCode::from(3));
+        let expected = |code, signal| Exit { code, signal };
+        assert_eq!(Exit::signal(2), expected(130, None));
+        assert_eq!(Exit::died_of(15), expected(143, None));
+        assert_eq!(Exit::died_of(2), expected(130, Some(2)));
+        assert_eq!(Exit::of_command(3), expected(3, None));
     }
 }

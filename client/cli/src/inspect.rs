@@ -7,7 +7,7 @@ use leasehold_client::{FencingToken, LockView};
 
 use crate::{
     connection::Connection,
-    exit::{Mistake, Outcome},
+    exit::{Exit, Mistake, Outcome},
     say::say,
     show::{
         self,
@@ -122,7 +122,7 @@ pub(crate) async fn release(
         Forced::Waiter(number) => admin.force_release_waiter(name, number).await,
     };
     let answer = answer.with_context(|| format!("failed to release lock {name:?}"))?;
-    show::answer(as_json, Json(&answer), || {
+    let shown = show::answer(as_json, Json(&answer), || {
         let token = text::token(answer.fencing_token);
         match (answer.released, forced) {
             (true, Forced::Waiter(number)) => format!("the wait of waiter {number} was ended"),
@@ -135,6 +135,10 @@ pub(crate) async fn release(
                 format!("no waiter has the number {number}; nothing was ended")
             }
         }
+    });
+    shown.map(|shown| match answer.released {
+        true => shown,
+        false => Exit::NOTHING_THERE,
     })
 }
 

@@ -45,9 +45,10 @@ fn main() -> ExitCode {
         .nth(1)
         .is_some_and(|word| word == command::GUARDIAN)
     {
-        command::guardian();
+        command::guardian(std::env::args_os().nth(2));
         return ExitCode::SUCCESS;
     }
+    signals::reset();
     #[cfg(feature = "planted")]
     match leasehold_client::planted::plant_from_environment() {
         Ok(Some(fault)) => say::say(format_args!(
@@ -57,7 +58,7 @@ fn main() -> ExitCode {
         Ok(None) => {}
         Err(name) => {
             say::say(format_args!("there is no fault {name} to plant"));
-            return Exit::USAGE.into();
+            return Exit::USAGE.die_or_code();
         }
     }
     let args = match Args::read() {
@@ -66,14 +67,14 @@ fn main() -> ExitCode {
             // Help and version are asked for and go to standard output; the rest is a mistake.
             if !error.use_stderr() {
                 error.print().ok();
-                return Exit::SUCCESS.into();
+                return ExitCode::SUCCESS;
             }
             if args::asks_for_json(std::env::args_os()) {
                 show::error::Error::of_command_line(&error).print();
             } else {
                 error.print().ok();
             }
-            return Exit::USAGE.into();
+            return Exit::USAGE.die_or_code();
         }
     };
     let mut runtime = match args.command {
@@ -99,7 +100,7 @@ fn main() -> ExitCode {
             report::report_at(&endpoints, &error, as_json);
             exit::code(&error)
         })
-        .into()
+        .die_or_code()
 }
 
 async fn dispatch(args: Args) -> Outcome {

@@ -7,7 +7,7 @@ use leasehold_client::SessionView;
 
 use crate::{
     connection::Connection,
-    exit::Outcome,
+    exit::{Exit, Outcome},
     show::{self, json::Json, table::Table, text},
 };
 
@@ -30,7 +30,7 @@ pub(crate) async fn end(connection: &Connection, id: &str, as_json: bool) -> Out
         .end_session(id)
         .await
         .with_context(|| format!("failed to end session {id:?}"))?;
-    show::answer(as_json, Json(&ended), || {
+    let shown = show::answer(as_json, Json(&ended), || {
         let (holds, waits) = (ended.hold_count, ended.waiter_count);
         match (ended.ended, ended.session_count) {
             (false, _) => "there is no such session; nothing was ended".to_owned(),
@@ -42,6 +42,10 @@ pub(crate) async fn end(connection: &Connection, id: &str, as_json: bool) -> Out
                 "ended the session and those that had resumed its locks, {sessions} in all: {holds} held, {waits} waiting"
             ),
         }
+    });
+    shown.map(|shown| match ended.ended {
+        true => shown,
+        false => Exit::NOTHING_THERE,
     })
 }
 

@@ -20,8 +20,9 @@ use crate::{
 pub(crate) const HELP: &str = "\
 Asks every coordinator of --endpoint, and each address of a host name, for its name, its version,
 its uptime, whether it serves or why not, its store, and its numbers of sessions, held locks and
-waiters. Callers without the permission `inspect` on every lock see neither the reason, nor the
-store, nor the numbers.
+waiters. The reason of one that serves is what its store has refused in the last minute. Callers
+without the permission `inspect` on every lock see neither the reason, nor the store, nor the
+numbers.
 
 Examples:
   leasehold status

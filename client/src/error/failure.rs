@@ -294,6 +294,12 @@ impl Failure {
         Self::new(FailureKind::Internal, "", message)
     }
 
+    /// Returns whether the coordinator ended a stream because of a request on it, which would end the next stream, too.
+    pub(crate) fn is_about_a_request(&self) -> bool {
+        self.kind() == FailureKind::InvalidArgument
+            || self.known_reason() == Some(Reason::MessageTooLarge)
+    }
+
     /// Returns what a coordinator would answer to a mistake that it can't see.
     pub(crate) fn invalid_field(field: &str, description: &str) -> Self {
         let message = format!("{field}: {description}");

@@ -403,15 +403,6 @@ impl<G: Grant> LockRequest<G> {
             name: locks.label(),
             source,
         };
-        // The coordinator would take 0 for the default.
-        let zero = locks.as_slice().iter().find_map(|lock| lock.mode.zero());
-        if let Some(field) = zero {
-            let field = format!("acquire.{field}");
-            return Err(refused(Failure::invalid_field(
-                &field,
-                "must be at least 1",
-            )));
-        }
         let guards = session.acquire(spec).await?;
         G::granted(guards)
             .ok_or_else(|| refused(Failure::protocol("the coordinator granted nothing")))

@@ -1,6 +1,6 @@
 //! Handling of each message from the coordinator.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use super::{
     holds::Owned,
@@ -45,13 +45,23 @@ impl<A, H> Machine<A, H> {
                 opened.answered(now);
             }
             if let Hearing::Withheld(messages) = &mut stream.hearing {
-                messages.push(message);
+                messages.push(message.clone());
             }
-            return;
+            return self.unheard(now, number, message);
         }
         self.heard(now, message);
         self.leave_if_drained(now);
         self.ask_next_if_due(now);
+    }
+
+    /// Handles a message on the session's stream after another one was asked to take over from it. An end counts at once,
+    /// whatever becomes of the attempt: somebody else may have the lock.
+    fn unheard(&mut self, now: Moment, number: u64, message: v1::SessionResponse) {
+        match message.response {
+            Some(Response::Lost(lost)) => self.lost_in_doubt(now, lost.locks),
+            Some(Response::Closed(_)) => self.hang_up(now, number),
+            _ => {}
+        }
     }
 
     fn heard(&mut self, now: Moment, message: v1::SessionResponse) {
@@ -265,6 +275,25 @@ impl<A, H> Machine<A, H> {
             );
             self.holds.lost(&lock.owner_id, now, reason);
         }
+    }
+
+    /// Handles the losses that a coordinator reports which may not be the one that has the holds. A hold that is lost without
+    /// need does no harm.
+    pub(super) fn lost_in_doubt(&mut self, now: Moment, locks: Vec<v1::LostLock>) {
+        let mut lost = HashMap::new();
+        for lock in locks {
+            let reason = LostReason::from_wire(lock.reason);
+            // The client's own resume does that.
+            if reason == LostReason::Resumed || is_planted(Fault::LossIgnored) {
+                continue;
+            }
+            tracing::warn!(
+                lock = lock.name,
+                "a coordinator says that the lock is lost: {reason}"
+            );
+            lost.insert(lock.owner_id, reason);
+        }
+        self.holds.lost_in_doubt(now, &lost);
     }
 
     fn draining(&mut self, now: Moment, draining: v1::SessionDraining) {

@@ -10,6 +10,7 @@ use super::{
 };
 use crate::{
     calls::Calls,
+    client_name,
     error::ConnectError,
     proto::{v1, wire},
 };
@@ -40,20 +41,28 @@ pub struct SessionBuilder {
 /// Settings that the builders of clients and sessions have in common.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct SessionOptions {
-    pub(crate) client_name: String,
+    pub(crate) client_name: Option<String>,
     pub(crate) ttl: Option<Duration>,
     pub(crate) metadata: HashMap<String, String>,
     pub(crate) disconnect_grace: Duration,
+}
+
+impl SessionOptions {
+    /// Returns the name that the program set, or the default.
+    pub(crate) fn client_name(&self) -> String {
+        let name = self.client_name.clone();
+        name.unwrap_or_else(client_name::default)
+    }
 }
 
 /// Implements the setters of [`SessionOptions`] for a builder that has them in a field `options`.
 macro_rules! session_setters {
     ($type:ident) => {
         impl $type {
-            /// Sets the name that operators see: at most 256 bytes without control characters. Default: empty; for a
-            /// further session, the client's.
+            /// Sets the name that operators see: at most 256 bytes without control characters. Default: the program, host
+            /// and process, such as `billing@web-1/4711`; for a further session, the client's.
             pub fn client_name(mut self, name: impl Into<String>) -> Self {
-                self.options.client_name = name.into();
+                self.options.client_name = Some(name.into());
                 self
             }
 
@@ -128,7 +137,7 @@ impl SessionBuilder {
         let (status_sender, status) = watch::channel(Status::default());
         let (opened_sender, opened) = oneshot::channel();
         let open = v1::SessionOpen {
-            client_name: self.options.client_name,
+            client_name: self.options.client_name(),
             ttl: self.options.ttl.map(wire),
             metadata: self.options.metadata,
             disconnect_grace: Some(wire(self.options.disconnect_grace)),

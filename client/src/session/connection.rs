@@ -86,20 +86,13 @@ fn is_end(message: &v1::SessionResponse) -> bool {
     matches!(message.response, Some(Response::Closed(_)))
 }
 
-/// Waits until the stream of one of these connections ends, of which there is at least one. Returns its index, and its status. May be
-/// dropped and called again.
-pub(super) async fn first_end(connections: &mut [Connection]) -> (usize, Option<tonic::Status>) {
-    let ends = connections.iter_mut().map(|connection| {
-        Box::pin(async {
-            loop {
-                if let Event::Ended(status) = connection.next().await {
-                    return status;
-                }
-            }
-        })
-    });
-    let (status, index, _) = select_all(ends).await;
-    (index, status)
+/// Waits for the next event of any of these connections, of which there is at least one. Returns its index, and the event. May be dropped
+/// and called again.
+pub(super) async fn first_event(connections: &mut [Connection]) -> (usize, Event) {
+    let events = connections.iter_mut();
+    let events = events.map(|connection| Box::pin(connection.next()));
+    let (event, index, _) = select_all(events).await;
+    (index, event)
 }
 
 /// Waits for the next event of a connection, forever if there is none. May be dropped and called again.

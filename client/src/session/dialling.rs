@@ -136,12 +136,19 @@ impl Driver {
         self.dial_next(now);
     }
 
-    /// Handles the end of a stream that did not open in time.
-    pub(super) fn overdue_ended(&mut self, index: usize, status: Option<tonic::Status>) {
-        let overdue = self.overdue.swap_remove(index);
-        let error = broke(&overdue, status);
-        tracing::debug!("a stream that had not opened in time ended: {error}");
-        self.machine.overdue_ended(Moment::now(), Fate::of(&error));
+    /// Handles an event of a stream that did not open in time.
+    pub(super) fn on_overdue(&mut self, index: usize, event: Event) {
+        let now = Moment::now();
+        match event {
+            Event::Message(message) => self.machine.overdue_message(now, message),
+            Event::Ended(status) => {
+                let overdue = self.overdue.swap_remove(index);
+                let error = broke(&overdue, status);
+                tracing::debug!("a stream that had not opened in time ended: {error}");
+                self.machine.overdue_ended(now, Fate::of(&error));
+            }
+            Event::Found(_) | Event::Dialled(_) | Event::Started(_) => {}
+        }
     }
 
     pub(super) fn current_ended(&mut self, now: Moment) {

@@ -2,6 +2,7 @@
 
 use std::{pin::Pin, sync::Arc, time::Duration};
 
+use fastrand::Rng;
 use tokio::{
     sync::{mpsc, oneshot, watch},
     task::JoinSet,
@@ -10,7 +11,7 @@ use tokio::{
 use uuid::Uuid;
 
 use super::{
-    connection::{Connection, first_end, next_event},
+    connection::{Connection, first_event, next_event},
     link::Event,
     machine::{Machine, StreamEnd},
     messages::{Granted, HoldReply, Note, SessionInfo},
@@ -105,7 +106,7 @@ impl Driver {
             overdue: Vec::new(),
             leaving: JoinSet::new(),
             sees_off: false,
-            route: Route::new(&settings),
+            route: Route::new(&settings, Rng::new()),
             round_errors: Vec::new(),
             pause: None,
             pauses: Pauses::new(&settings),
@@ -141,8 +142,8 @@ impl Driver {
                 // Before the other, which may have something to say all the time.
                 event = next_event(&mut self.next) => self.on_next(event),
                 event = next_event(&mut self.current) => self.on_current(event),
-                (index, status) = first_end(&mut self.overdue), if !self.overdue.is_empty() => {
-                    self.overdue_ended(index, status);
+                (index, event) = first_event(&mut self.overdue), if !self.overdue.is_empty() => {
+                    self.on_overdue(index, event);
                 }
                 note = self.channels.notes.recv(), if self.notes_open => self.on_note(note),
                 Some(acquire) = self.channels.acquires.recv(), if !congested => {
@@ -197,7 +198,9 @@ impl Driver {
                 }
                 match end {
                     StreamEnd::Stopped => self.current_stopped(now),
-                    StreamEnd::Left | StreamEnd::Disowned => self.current_ended(now),
+                    StreamEnd::Left | StreamEnd::Disowned | StreamEnd::ByOperator => {
+                        self.current_ended(now);
+                    }
                 }
             }
             Event::Found(_) | Event::Dialled(_) | Event::Started(_) => {}
@@ -327,3 +330,6 @@ impl Driver {
         drop(reply.send(answer));
     }
 }
+
+#[cfg(test)]
+mod tests;

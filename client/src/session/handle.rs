@@ -152,6 +152,11 @@ impl Session {
         mut spec: AcquireSpec,
     ) -> Result<Vec<LockGuard>, AcquireError> {
         let locks = spec.locks.clone();
+        // Before anything is noted: the session would send it on each stream, and lose all its locks with each.
+        if let Some(source) = spec.fault() {
+            let name = locks.label();
+            return Err(AcquireError::Refused { name, source });
+        }
         // Here, where the caller's span is the current one.
         let traces = &self.0.calls.settings().traces;
         spec.trace = spec.trace.or_else(|| traces.current());

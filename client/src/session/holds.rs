@@ -223,19 +223,35 @@ impl Holds {
         self.check_at = None;
     }
 
-    /// Ends all holds with the stream. A hold that an attempt to resume may have moved to another stream is still to be given
-    /// back there.
+    /// Ends all holds with the stream.
     pub(super) fn end_with_stream(&mut self, now: Moment) {
         for number in self.numbers() {
-            match self.holds.get(&number) {
-                Some(hold) if hold.owned.ids.in_doubt() => {
-                    for guarded in hold.guards.values() {
-                        guarded.lease.end(now, LostReason::SessionEnded).ok();
-                    }
-                    self.check_at = Some(now);
+            self.end(number, now, LostReason::SessionEnded);
+        }
+    }
+
+    /// Ends the holds that a coordinator has lost which may have had them under any of their ids.
+    pub(super) fn lost_in_doubt(&mut self, now: Moment, lost: &HashMap<Vec<u8>, LostReason>) {
+        let holds = self.holds.iter();
+        let ended = holds.filter_map(|(number, hold)| {
+            let reason = hold.owned.ids.all().find_map(|id| lost.get(id))?;
+            Some((*number, *reason))
+        });
+        for (number, reason) in ended.collect::<Vec<_>>() {
+            self.end(number, now, reason);
+        }
+    }
+
+    /// Ends a hold. One that an attempt to resume may have moved to another stream is still to be given back there.
+    fn end(&mut self, number: u64, now: Moment, reason: LostReason) {
+        match self.holds.get(&number) {
+            Some(hold) if hold.owned.ids.in_doubt() => {
+                for guarded in hold.guards.values() {
+                    guarded.lease.end(now, reason).ok();
                 }
-                _ => self.forget(number, now, LostReason::SessionEnded),
+                self.check_at = Some(now);
             }
+            _ => self.forget(number, now, reason),
         }
     }
 

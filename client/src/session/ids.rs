@@ -66,13 +66,18 @@ impl Ids {
         self.next.is_some() || !self.tried.is_empty()
     }
 
-    /// Returns the id at this place in the order of the attempts. A hold that is under one of them was never under a later one
-    /// before.
-    pub(super) fn nth(&self, index: usize) -> Option<&[u8]> {
+    /// Returns every id, in the order of the attempts.
+    pub(super) fn all(&self) -> impl Iterator<Item = &[u8]> {
         let in_order = std::iter::once(&self.confirmed)
             .chain(&self.tried)
             .chain(&self.next);
-        in_order.map(Vec::as_slice).nth(index)
+        in_order.map(Vec::as_slice)
+    }
+
+    /// Returns the id at this place in the order of the attempts. A hold that is under one of them was never under a later one
+    /// before.
+    pub(super) fn nth(&self, index: usize) -> Option<&[u8]> {
+        self.all().nth(index)
     }
 }
 

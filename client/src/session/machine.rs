@@ -7,6 +7,8 @@ use std::{
     time::Duration,
 };
 
+use leasehold_proto::Reason;
+
 use super::{
     fate::Fate,
     holds::Holds,
@@ -34,6 +36,8 @@ pub(super) enum StreamEnd {
     /// The coordinator stopped, and left what was held to expire, and the places in queues for as long as the store keeps
     /// them: nobody else can have any of it before that, so that guards stay held until their own deadlines.
     Stopped,
+    /// An operator ended the session, and took everything from it.
+    ByOperator,
 }
 
 /// Heartbeats per TTL that a session sends to a coordinator that is going away: the more recent the last one, the more
@@ -65,8 +69,8 @@ const PLACES_KEPT: Duration = Duration::from_secs(10);
 ///   former had not answered is asked anew. The former is closed.
 /// - `next` **declines**: nothing was resumed; what `stream` said meanwhile counts after all.
 /// - `next` **ends without an answer**: what it was asked for may be under its next owner ids, which are tried from now on;
-///   what `stream` says counts no more. If the coordinator may have heard of that end, it may have let go of it, so that
-///   guards are suspended or lost.
+///   what `stream` says counts no more, unless it ends something. If the coordinator may have heard of that end, it may have
+///   let go of it, so that guards are suspended or lost.
 /// - `stream` **ends**: guards are suspended or lost, and whatever `next` resumes of what is lost is given back there.
 /// - `stream` **ends because its coordinator stops**: the coordinator left the keys in the store to expire, so guards stay
 ///   held until their own deadlines, and `next` resumes what it can before that.
@@ -199,8 +203,14 @@ impl<A, H> Machine<A, H> {
             Some(failure) if failure.is_draining() => StreamEnd::Stopped,
             None if self.is_draining() => StreamEnd::Stopped,
             Some(failure) if failure.is_unauthenticated() => StreamEnd::Disowned,
+            Some(failure) if failure.known_reason() == Some(Reason::SessionEnded) => {
+                StreamEnd::ByOperator
+            }
             _ => StreamEnd::Left,
         };
+        if let Some(failure) = failure.filter(|failure| failure.is_about_a_request()) {
+            self.fail_unheard(number, failure);
+        }
         self.stream_ended(now, number, end);
         end
     }
@@ -225,6 +235,7 @@ impl<A, H> Machine<A, H> {
             StreamEnd::Left => duration(self.open.disconnect_grace).unwrap_or_default(),
             // Deadlines are earlier.
             StreamEnd::Disowned | StreamEnd::Stopped => self.ttl.unwrap_or_default(),
+            StreamEnd::ByOperator => Duration::ZERO,
         };
         if self.is_next(number) {
             return self.attempt_failed(now, Fate::Dropped);
@@ -244,6 +255,8 @@ impl<A, H> Machine<A, H> {
                 StreamEnd::Left => self.holds.suspend(now, Some(until)),
                 StreamEnd::Disowned => self.holds.suspend(now, None),
                 StreamEnd::Stopped => self.stopped_until = Some(until.max(now.after(PLACES_KEPT))),
+                // There is no grace after it.
+                StreamEnd::ByOperator => {}
             }
             self.put_off_unanswered(stream);
         }
@@ -360,7 +373,10 @@ impl<A, H> Machine<A, H> {
     pub(super) fn expire(&mut self, now: Moment) {
         for owned in self.holds.expire(now) {
             tracing::warn!(lock = &*owned.name, "the lock is lost, and given back");
-            self.send_release(Release::new(owned, None));
+            self.send_release(Release {
+                expired: true,
+                ..Release::new(owned, None)
+            });
         }
     }
 

@@ -46,4 +46,4 @@ pub(crate) use lock_spec::Mode;
 pub use messages::SessionInfo;
 pub(crate) use messages::{Change, Granted, HoldReply, Note};
 pub(crate) use route::{Candidate, addresses};
-pub(crate) use spec::{AcquireSpec, Locks};
+pub(crate) use spec::{AcquireSpec, Locks, value_fault};

@@ -150,11 +150,7 @@ impl<A, H> Machine<A, H> {
             return;
         };
         if next.asked {
-            if fate == Fate::Dropped {
-                // As when the stream ends that it is on, which this one may have become.
-                let grace = duration(self.open.disconnect_grace).unwrap_or_default();
-                self.holds.attempt_dropped(now, grace, Ids::is_attempted);
-            }
+            self.attempt_ended(now, fate, Ids::is_attempted);
             self.settle_attempt(fate);
             self.listen_again(now, fate);
         }
@@ -162,14 +158,38 @@ impl<A, H> Machine<A, H> {
         self.leave_if_drained(now);
     }
 
+    /// Ends or suspends what a stream that has ended may have taken over.
+    fn attempt_ended(&mut self, now: Moment, fate: Fate, may_have_moved: fn(&Ids) -> bool) {
+        let grace = match fate {
+            Fate::Declined | Fate::Kept => return,
+            // As when the stream ends that it is on, which this one may have become.
+            Fate::Dropped => duration(self.open.disconnect_grace).unwrap_or_default(),
+            Fate::Ended => Duration::ZERO,
+        };
+        self.holds.attempt_dropped(now, grace, may_have_moved);
+    }
+
+    /// Handles a message on a stream that did not open in time.
+    pub(super) fn overdue_message(&mut self, now: Moment, message: v1::SessionResponse) {
+        self.expire(now);
+        match message.response {
+            Some(Response::Lost(lost)) => self.lost_in_doubt(now, lost.locks),
+            // What it has resumed is named to the next coordinator as tried.
+            Some(Response::Opened(opened)) => self.lost_in_doubt(now, opened.refused),
+            Some(Response::Error(failure)) => {
+                let fate = Fate::of_answer(&Failure::from_session(failure));
+                self.overdue_ended(now, fate);
+            }
+            Some(Response::Closed(_)) => self.overdue_ended(now, Fate::Dropped),
+            _ => {}
+        }
+    }
+
     /// Handles the end of a stream that did not open in time. It may have been carried out after all: then its coordinator may have
     /// taken the end for the client's, and released what this session had tried to take over.
     pub(super) fn overdue_ended(&mut self, now: Moment, fate: Fate) {
         self.expire(now);
-        if fate == Fate::Dropped {
-            let grace = duration(self.open.disconnect_grace).unwrap_or_default();
-            self.holds.attempt_dropped(now, grace, Ids::in_doubt);
-        }
+        self.attempt_ended(now, fate, Ids::in_doubt);
     }
 
     /// Handles the messages withheld from the stream before, if nothing was taken over from it.

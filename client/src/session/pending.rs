@@ -26,6 +26,8 @@ pub(super) struct Release {
     pub(super) again: bool,
     /// Set if the resume in progress already counts the hold once less because of this release.
     pub(super) counted: bool,
+    /// Set if the hold's deadline has passed, until a coordinator was told.
+    pub(super) expired: bool,
 }
 
 impl Release {
@@ -39,6 +41,7 @@ impl Release {
             retry_at: None,
             again: false,
             counted: false,
+            expired: false,
         }
     }
 

@@ -42,7 +42,7 @@ impl<A, H> Machine<A, H> {
     }
 
     /// Sends a release. A hold that was granted three times is released three times.
-    pub(super) fn send_release(&mut self, release: Release) {
+    pub(super) fn send_release(&mut self, mut release: Release) {
         let takes_changes = self.takes_changes();
         let Some(stream) = self.stream.as_mut().filter(|_| takes_changes) else {
             return self.put_off(release);
@@ -53,6 +53,7 @@ impl<A, H> Machine<A, H> {
         let body = Body::Release(v1::SessionRelease {
             name: release.owned.name.to_string(),
             owner_id: owner_id.to_vec(),
+            expired: std::mem::take(&mut release.expired),
         });
         let trace = release.trace.clone();
         let output = stream.send(body, InFlight::Release(release), trace.as_ref());

@@ -112,7 +112,7 @@ impl<A, H> Machine<A, H> {
         for ids in self.holds.all_ids().chain(tickets).chain(releases) {
             match fate {
                 Fate::Declined => ids.declined(),
-                Fate::Kept | Fate::Dropped => ids.unanswered(),
+                Fate::Kept | Fate::Dropped | Fate::Ended => ids.unanswered(),
             }
         }
     }

@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use fastrand::Rng;
 use futures_util::future::join_all;
 use tokio::{net::lookup_host, time::timeout};
 use tonic::transport::Uri;
@@ -26,20 +27,18 @@ pub(crate) struct Candidate {
 /// Addresses of the endpoints at present, with an error for each that has none.
 pub(crate) type Found = Vec<Result<Candidate, ConnectError>>;
 
-/// Goes round the candidates: each is tried once in a round, and those that failed lately come last.
+/// Goes round the candidates: each is tried once in a round, in an order of its own, and those that failed lately come last.
 pub(super) struct Route {
-    /// Index at which the next round begins.
-    begin_at: usize,
+    random: Rng,
     round: VecDeque<Candidate>,
     failed_at: HashMap<Candidate, Moment>,
     several: bool,
 }
 
 impl Route {
-    /// Begins anywhere, so that many clients spread over all coordinators.
-    pub(super) fn new(settings: &Settings) -> Self {
+    pub(super) fn new(settings: &Settings, random: Rng) -> Self {
         Self {
-            begin_at: fastrand::usize(..),
+            random,
             round: VecDeque::new(),
             failed_at: HashMap::new(),
             several: settings.endpoints.urls().len() > 1,
@@ -51,21 +50,15 @@ impl Route {
         self.several
     }
 
-    pub(super) fn begin_round(&mut self, candidates: Vec<Candidate>, now: Moment) {
+    pub(super) fn begin_round(&mut self, mut candidates: Vec<Candidate>, now: Moment) {
         self.several |= candidates.len() > 1;
         self.failed_at
             .retain(|_, failed_at| now.since(*failed_at) < TROUBLED);
+        // In a common order, all clients of a coordinator that goes away would move to the same one.
+        self.random.shuffle(&mut candidates);
+        // Of those that failed, the one that failed longest ago comes first.
+        candidates.sort_by_key(|candidate| self.failed_at.get(candidate).copied());
         self.round = candidates.into();
-        if !self.round.is_empty() {
-            let begin_at = self.begin_at % self.round.len();
-            self.round.rotate_left(begin_at);
-            self.begin_at = begin_at + 1;
-        }
-        // Who failed longest ago comes first of those.
-        let failed_at = &self.failed_at;
-        self.round
-            .make_contiguous()
-            .sort_by_key(|candidate| failed_at.get(candidate).copied());
     }
 
     /// Returns the next candidate of this round; `None` when the round is over.
@@ -141,22 +134,42 @@ mod tests {
             .collect()
     }
 
-    #[test]
-    fn rounds_go_on_where_the_last_began_and_what_failed_lately_comes_last() {
+    fn route(seed: u64) -> Route {
         let settings = Settings::new("http://locks.example".into());
-        let mut route = Route::new(&settings);
+        Route::new(&settings, Rng::with_seed(seed))
+    }
+
+    #[test]
+    fn what_failed_lately_comes_last() {
+        let mut route = route(1);
         assert!(!route.is_several());
-        route.begin_at = 4;
-        assert_eq!(round(&mut route, 0), [2, 3, 1]);
-        assert!(route.is_several());
-        assert_eq!(round(&mut route, 0), [3, 1, 2]);
         route.failed(candidates().into_iter().next(), at(1));
         route.failed(candidates().into_iter().nth(1), at(2));
-        assert_eq!(round(&mut route, 3), [3, 1, 2]);
-        assert_eq!(round(&mut route, 3), [3, 1, 2]);
+        for _ in 0..10 {
+            assert_eq!(round(&mut route, 3), [3, 1, 2]);
+        }
+        assert!(route.is_several());
         // The first of the two has been long enough ago.
-        assert_eq!(round(&mut route, 11), [3, 1, 2]);
-        assert_eq!(round(&mut route, 30), [1, 2, 3]);
+        assert_eq!(round(&mut route, 11)[2], 2);
+        let mut all = round(&mut route, 30);
+        all.sort_unstable();
+        assert_eq!(all, [1, 2, 3]);
+    }
+
+    #[test]
+    fn clients_of_a_coordinator_that_goes_away_spread_over_the_others() {
+        let mut moves = HashMap::new();
+        for seed in 0..600 {
+            let mut route = route(seed);
+            let from = round(&mut route, 0)[0];
+            route.failed(candidates().into_iter().nth(usize::from(from) - 1), at(1));
+            let order = round(&mut route, 1);
+            assert_eq!(order[2], from);
+            *moves.entry((from, order[0])).or_insert(0) += 1;
+        }
+        let counts: Vec<u32> = moves.into_values().collect();
+        let least = *counts.iter().min().unwrap();
+        assert!(counts.len() == 6 && counts.iter().all(|count| *count < 2 * least));
     }
 
     #[tokio::test]

@@ -4,9 +4,23 @@ use std::{fmt, slice, sync::Arc, time::Duration};
 
 use super::lock_spec::{LockSpec, Mode};
 use crate::{
+    error::Failure,
     proto::{v1, wire},
     trace::TraceContext,
 };
+
+/// Most names of an acquire at any coordinator.
+const MOST_NAMES: usize = 1000;
+/// Most bytes of a name.
+const LONGEST_NAME: usize = 512;
+/// Most bytes of a value.
+const LONGEST_VALUE: usize = 4096;
+
+/// Returns what is wrong with a value.
+pub(crate) fn value_fault(value: &[u8]) -> Option<String> {
+    let length = value.len();
+    (length > LONGEST_VALUE).then(|| format!("must be at most 4096 bytes, not {length}"))
+}
 
 /// One acquire, as long as it takes and over reconnects.
 #[derive(Clone)]
@@ -45,6 +59,27 @@ impl AcquireSpec {
             reentrant: false,
             trace: None,
         }
+    }
+
+    /// Returns what is wrong with it that no coordinator could answer, because of its size or because it would take it for something else:
+    /// `SessionAcquire` in the proto has the bounds.
+    pub(crate) fn fault(&self) -> Option<Failure> {
+        let locks = self.locks.as_slice();
+        let invalid =
+            |field: &str, why: &str| Some(Failure::invalid_field(&format!("acquire.{field}"), why));
+        if locks.len() > MOST_NAMES {
+            return invalid("names", "at most 1000 locks at a time");
+        }
+        if let Some(lock) = locks.iter().find(|lock| lock.name.len() > LONGEST_NAME) {
+            let length = lock.name.len();
+            return invalid("name", &format!("must be 1 to 512 bytes, not {length}"));
+        }
+        if let Some(field) = locks.iter().find_map(|lock| lock.mode.zero()) {
+            // The coordinator would take 0 for the default.
+            return invalid(field, "must be at least 1");
+        }
+        let why = value_fault(&self.value)?;
+        invalid("value", &why)
     }
 
     pub(super) fn is_try(&self) -> bool {

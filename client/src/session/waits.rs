@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     clock::{Moment, earlier},
-    error::AcquireError,
+    error::{AcquireError, Failure},
     proto::v1::{self, session_request::Request as Body},
 };
 
@@ -106,6 +106,19 @@ impl<A, H> Machine<A, H> {
             });
         }
         self.wake_for_waits();
+    }
+
+    /// Fails the acquires on this stream of which the coordinator has said nothing yet: one of them has ended it, and would end the
+    /// next one.
+    pub(super) fn fail_unheard(&mut self, number: u64, failure: &Failure) {
+        let stream = self.stream.as_ref();
+        if stream.is_some_and(|stream| stream.number == number) {
+            let is_unheard = |waiting: &Waiting<A>| waiting.sent_as.is_some() && !waiting.queued;
+            self.fail_waiting(is_unheard, |name| {
+                let source = failure.clone();
+                AcquireError::Refused { name, source }
+            });
+        }
     }
 
     pub(super) fn fail_waiting(

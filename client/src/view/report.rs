@@ -117,7 +117,8 @@ pub struct CoordinatorView {
     pub uptime: Option<Duration>,
     /// Whether the coordinator serves, as its health check says.
     pub serving: bool,
-    /// Reason for which the coordinator does not serve, for people; none while it serves, or if the caller may not see it.
+    /// Reason for which the coordinator does not serve, for people, or what its store has refused in the last minute while it
+    /// serves; none if neither, or if the caller may not see it.
     pub reason: Option<String>,
     /// The URL of the store without its passwords; none if the caller may not see it.
     pub store: Option<String>,

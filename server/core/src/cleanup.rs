@@ -10,7 +10,7 @@ use std::{
 };
 
 use crate::{
-    command::{Op, Reply, Stamped},
+    command::{Loss, Op, Reply, Stamped},
     failure::StoreError,
     id::OwnerId,
     name::LockName,
@@ -25,6 +25,9 @@ const RETRY: Duration = Duration::from_millis(100);
 /// Added to that while the store is down: one of its connections may be up all the same.
 const DOWN_RETRY: Duration = Duration::from_secs(1);
 
+/// For how long a hold that was not renewed in time is kept, once it is known that nobody has resumed it, until its release.
+const ASKED_FOR: Duration = Duration::from_secs(1);
+
 /// Something that a driver does for clean-up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
@@ -37,6 +40,10 @@ pub enum Output {
         /// The operation.
         op: Op,
     },
+    /// Its client has lost this hold, which was not renewed in time.
+    Lost(LockName, OwnerId),
+    /// Another stream has resumed this hold, which was not renewed in time here.
+    Moved(OwnerId),
     /// Nothing is left of this owner id.
     Forget {
         /// The owner id.
@@ -97,9 +104,16 @@ impl Cleanups {
         let output = Output::Store {
             id,
             name: cleanup.name.clone(),
-            op: Op::Release {
-                owner: cleanup.owner,
-                end: cleanup.end,
+            op: match cleanup.asks {
+                true => Op::Renew {
+                    owner: cleanup.owner,
+                    token: None,
+                    ttl: ASKED_FOR,
+                },
+                false => Op::Release {
+                    owner: cleanup.owner,
+                    end: cleanup.end,
+                },
             },
         };
         self.in_flight.insert(id, cleanup);
@@ -124,9 +138,23 @@ impl Cleanups {
 
     /// Takes in the answer to a command.
     pub fn on_answer(&mut self, id: CommandId, result: Result<Stamped, StoreError>, now: Moment) {
-        let Some(cleanup) = self.in_flight.remove(&id) else {
+        let Some(mut cleanup) = self.in_flight.remove(&id) else {
             return;
         };
+        let owner = cleanup.owner;
+        if let (true, Ok(stamped)) = (cleanup.asks, &result) {
+            if matches!(stamped.executed.reply, Reply::Lost(Loss::Resumed)) {
+                self.outputs.push_back(Output::Moved(owner));
+                let released_at = None;
+                self.outputs
+                    .push_back(Output::Forget { owner, released_at });
+                return;
+            }
+            let lost = Output::Lost(cleanup.name.clone(), owner);
+            self.outputs.push_back(lost);
+            cleanup.asks = false;
+            return self.ready.push_back(cleanup);
+        }
         let mut released_at = None;
         let is_over = match result {
             Ok(Stamped { executed, sent_at }) => {
@@ -169,7 +197,10 @@ impl Cleanups {
             }
         };
         if is_over {
-            let owner = cleanup.owner;
+            if cleanup.asks {
+                let lost = Output::Lost(cleanup.name.clone(), owner);
+                self.outputs.push_back(lost);
+            }
             self.outputs
                 .push_back(Output::Forget { owner, released_at });
         } else {

@@ -7,7 +7,7 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     id::{CoordinatorId, FeedId, FencingToken, OwnerId, ReleaseRequestId, WaiterNumber},
-    name::{LockName, ReleaseReason, Value},
+    name::{LockName, MAX_VALUE, ReleaseReason, Value},
     time::StoreTime,
 };
 
@@ -149,10 +149,12 @@ pub enum Op {
     /// Moves a hold, or a place in the queue, to another stream, and changes its owner id. Answered by
     /// [`Reply::Resumed`], [`Reply::ResumedWait`] or [`Reply::Lost`].
     Resume(Resume),
-    /// Shows the name, with at most this many waiters. Answered by [`Reply::Seen`].
+    /// Shows the name. Answered by [`Reply::Seen`].
     View {
         /// Most waiters to show.
         waiters: usize,
+        /// Most bytes of each value to show.
+        value_bytes: usize,
     },
     /// Shows which actors wait for which. Answered by [`Reply::Edges`].
     Edges,
@@ -162,6 +164,18 @@ pub enum Op {
         /// The feed.
         feed: FeedId,
     },
+}
+
+impl Op {
+    /// Returns the operation that shows a name with at most this many waiters, and values as they are.
+    #[must_use]
+    pub const fn view(waiters: usize) -> Self {
+        let value_bytes = MAX_VALUE;
+        Self::View {
+            waiters,
+            value_bytes,
+        }
+    }
 }
 
 /// One holder or waiter of a name, as an operator sees it.

@@ -125,6 +125,13 @@ impl Value {
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
+
+    /// Leaves at most its first bytes.
+    pub fn truncate(&mut self, most: usize) {
+        if self.0.len() > most {
+            self.0 = self.0[..most].into();
+        }
+    }
 }
 
 /// TTLs that a coordinator accepts.

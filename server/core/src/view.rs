@@ -107,6 +107,19 @@ pub struct NameView {
     pub waiter_count: u64,
 }
 
+impl NameView {
+    /// Leaves at most the first bytes of each value.
+    #[must_use]
+    pub fn with_values_of(mut self, most: usize) -> Self {
+        for holder in &mut self.holders {
+            if let HolderView::Ours(hold) = holder {
+                hold.value.truncate(most);
+            }
+        }
+        self
+    }
+}
+
 /// Holders and waiters of one name, by owner id and ticket, for the detector of deadlocks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NameEdges {

@@ -1,8 +1,10 @@
 //! Kinds of findings. `docs/doctor.md` has a section for each, in this order.
 
+use leasehold_store::redis::status::DownCause;
+
 /// Declares the kinds: name, reason, remedy.
 macro_rules! checks {
-    ($($(#[$doc:meta])* $check:ident $name:literal, $why:literal, $remedy:literal;)*) => {
+    ($($(#[$doc:meta])* $check:ident $name:literal, $why:literal, $remedy:expr;)*) => {
         /// Kind of a finding.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Check {
@@ -37,7 +39,7 @@ macro_rules! checks {
 checks! {
     /// A coordinator does not answer.
     CoordinatorUnreachable "coordinator-unreachable",
-        "Its clients have moved to other coordinators, or hold no locks",
+        "Its clients have moved to other coordinators, or lose their locks within the TTL",
         "Check the endpoint, the network, and the process: systemctl status leasehold-server";
     /// A coordinator refuses the caller, or one side does not trust the other's certificate.
     CoordinatorRefuses "coordinator-refuses",
@@ -47,6 +49,10 @@ checks! {
     CoordinatorNotServing "coordinator-not-serving",
         "It grants no locks, and renewals may be late",
         "Mend what the reason names; the coordinator goes on by itself";
+    /// A coordinator's store refuses commands.
+    CommandsRefused "commands-refused",
+        "It serves, but clients' requests fail, or locks are not renewed",
+        "Mend what the reason names; the coordinator goes on by itself";
     /// A coordinator drains.
     CoordinatorDraining "coordinator-draining",
         "It takes no new sessions and ends when its clients have left, or after drain-timeout",
@@ -54,15 +60,47 @@ checks! {
     /// A server of the store does not answer.
     StoreUnreachable "store-unreachable",
         "Without its store a coordinator grants and renews nothing; locks end with their TTL",
-        "Start the server, or mend the network between it and the coordinators";
+        DownCause::Unreachable.remedy();
     /// A server of the store refuses the login.
     StoreRefuses "store-refuses",
         "Coordinators with this URL can't use the store",
-        "Correct the user and the password in the store's URL, or the server's users";
+        DownCause::Login.remedy();
     /// A server of the store can't be used.
     StoreUnusable "store-unusable",
         "Coordinators with this URL can't use the store",
-        "Follow the reason: the URL leads to another kind of server, or the server is not ready";
+        DownCause::Rejected.remedy();
+    /// A server of another kind than the URL says.
+    WrongKind "wrong-kind",
+        "Coordinators with this URL can't use the store",
+        DownCause::WrongKind.remedy();
+    /// A server that asks for a certificate.
+    CertificateWanted "certificate-wanted",
+        "Without a certificate that the server trusts, coordinators can't connect to it",
+        DownCause::CertificateWanted.remedy();
+    /// A server that reads its data.
+    StoreLoading "store-loading",
+        "Until a server has read its data, it knows no lock and answers nothing",
+        DownCause::Loading.remedy();
+    /// A replica in the place of the master.
+    StoreIsReplica "store-is-replica",
+        "A replica grants and renews nothing; locks end with their TTL",
+        DownCause::NotMaster.remedy();
+    /// A server that runs a script without end.
+    StoreBusy "store-busy",
+        "Meanwhile Redis refuses everything else; locks end with their TTL",
+        DownCause::Busy.remedy();
+    /// A server with as many clients as it takes.
+    TooManyClients "too-many-clients",
+        "Coordinators that lose their connection, or start, can't connect",
+        DownCause::Full.remedy();
+    /// A server without memory.
+    OutOfMemory "out-of-memory",
+        "No lock is granted, and no acquire waits",
+        DownCause::OutOfMemory.remedy();
+    /// A server without a command.
+    CommandMissing "command-missing",
+        "Coordinators use commands that were renamed, or are newer than the server",
+        DownCause::CommandMissing.remedy();
     /// Versions differ.
     VersionsDiffer "versions-differ",
         "Coordinators of neighbouring releases work together, which an upgrade needs",
@@ -94,7 +132,7 @@ checks! {
     /// A server's last write to disk failed.
     DiskFails "disk-fails",
         "Redis refuses writes while it can't persist them, and a restart forgets what was not written",
-        "Free or mend the disk; Redis's log has the reason";
+        DownCause::DiskFails.remedy();
     /// A server deletes keys when its memory is full.
     Evicts "evicts",
         "When its memory is full, Redis deletes keys of locks that are held, and they are granted to others",
@@ -106,11 +144,11 @@ checks! {
     /// The store's user lacks rights.
     RedisPermission "redis-permission",
         "Commands of coordinators fail with NOPERM",
-        "Give the user the rules of docs/deployment.md";
+        DownCause::NotPermitted.remedy();
     /// A replica is away or behind.
     ReplicaAway "replica-away",
         "A fail-over would lose what the replica lacks; coordinators that wait for it grant nothing",
-        "Bring the replica back; if it is gone for good, let the sentinels or the cluster forget it";
+        DownCause::NotReplicated.remedy();
     /// A master has no replica.
     NoReplica "no-replica",
         "Nothing can take over if it dies: its locks stop until it is back",
@@ -134,7 +172,7 @@ checks! {
     /// No master serves some slots.
     ClusterSlots "cluster-slots",
         "Locks in these slots can be neither taken nor renewed",
-        "Assign the slots: redis-cli --cluster fix";
+        DownCause::ClusterDown.remedy();
     /// A node of the cluster does not answer the others.
     ClusterNodeAway "cluster-node-away",
         "The locks of a master that is away stop until a replica takes over",
@@ -186,6 +224,13 @@ checks! {
 }
 
 impl Check {
+    /// Returns the kind for a server of the store that can't be used, or that refuses commands.
+    pub(crate) fn of(cause: DownCause) -> Self {
+        let mut all = Self::ALL.iter().copied();
+        let found = all.find(|check| check.name() == cause.finding());
+        found.unwrap_or(Self::StoreUnusable)
+    }
+
     /// Returns the page and the section that explain it.
     #[must_use]
     pub fn link(self) -> String {
@@ -195,9 +240,12 @@ impl Check {
 
 #[cfg(test)]
 mod tests {
+    use leasehold_store::redis::status::DownCause;
+
     use super::Check;
 
     const PAGE: &str = include_str!("../../../docs/doctor.md");
+    const OPERATIONS: &str = include_str!("../../../docs/operations.md");
 
     #[test]
     fn the_page_has_a_section_for_each_kind_in_this_order() {
@@ -205,5 +253,23 @@ mod tests {
         let sections = findings.lines().filter_map(|line| line.strip_prefix("## "));
         let names = Check::ALL.iter().map(|check| check.name());
         assert_eq!(sections.collect::<Vec<_>>(), names.collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn the_runbook_has_a_row_for_each_state_of_redis_with_its_remedy() {
+        for cause in DownCause::ALL {
+            let name = cause.finding();
+            assert_eq!(Check::of(*cause).name(), name, "no finding {name}");
+            if name == Check::StoreUnusable.name() {
+                continue;
+            }
+            let begins = format!("| [`{name}`](doctor.md#{name}) |");
+            let mut rows = OPERATIONS.lines().filter(|row| row.starts_with(&begins));
+            let is_row = |row: &str| {
+                row.ends_with(&format!(" | {} |", cause.remedy()))
+                    && cause.codes().iter().all(|code| row.contains(code))
+            };
+            assert!(rows.any(is_row), "{cause:?}");
+        }
     }
 }

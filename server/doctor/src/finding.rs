@@ -84,4 +84,10 @@ impl Findings {
     pub(crate) fn has(&self, check: Check) -> bool {
         self.0.iter().any(|finding| finding.check == check)
     }
+
+    /// Returns whether there is an error of this kind and subject.
+    pub(crate) fn has_error(&self, check: Check, subject: &str) -> bool {
+        let mut all = self.0.iter();
+        all.any(|it| it.check == check && it.subject == subject && it.severity == Severity::Error)
+    }
 }

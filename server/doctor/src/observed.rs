@@ -71,7 +71,7 @@ pub struct Status {
     pub version: String,
     /// Whether it serves.
     pub is_serving: bool,
-    /// Why it does not serve.
+    /// Why it does not serve; if it serves, what its store refuses.
     pub reason: Option<String>,
     /// Whether it drains.
     pub is_draining: bool,

@@ -28,13 +28,13 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use tonic::Extensions;
 
-use self::policy::Policy;
 pub use self::{caller::Caller, layer::AccessLayer, rights::Rights};
 pub(crate) use self::{
     certificate::Shown,
     policy::check,
     rights::{check_granted, denied},
 };
+use self::{policy::Policy, rules::Granted};
 use crate::{audit::Audit, status::Refusal};
 
 /// Handle on the policy in force. Clones follow the same policy.
@@ -42,6 +42,15 @@ use crate::{audit::Audit, status::Refusal};
 pub struct Access {
     policies: watch::Receiver<Arc<Policy>>,
     audit: Audit,
+}
+
+impl Default for Access {
+    /// Returns one with a policy that permits everything to everybody.
+    fn default() -> Self {
+        let (_, policies) = watch::channel(Arc::default());
+        let audit = Audit::default();
+        Self { policies, audit }
+    }
 }
 
 impl Access {
@@ -53,6 +62,18 @@ impl Access {
     pub fn rights(&self, extensions: &Extensions) -> Result<Rights, Refusal> {
         let caller = Caller::of(extensions);
         Rights::of(caller, self.policies.clone(), self.audit.clone())
+    }
+
+    /// Returns what a caller of another coordinator, or of an earlier time, may do by the rules in force: see [`Caller::key`].
+    #[must_use]
+    pub fn granted_to(&self, key: &str) -> Granted {
+        self.policies.borrow().granted_to(key)
+    }
+
+    /// Returns whether every caller may do everything: no source of identities is configured.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.policies.borrow().is_open()
     }
 
     /// Has the audit log tell of what is denied.

@@ -77,7 +77,7 @@ impl Policy {
     }
 
     /// Returns whether no identity is required.
-    const fn is_open(&self) -> bool {
+    pub(super) const fn is_open(&self) -> bool {
         !self.asks
     }
 
@@ -201,6 +201,14 @@ impl Policy {
             return Err(expired());
         }
         Ok(self.rules.of(&identity.name))
+    }
+
+    /// Returns what the caller with this key may do, if its identity is still accepted.
+    pub(super) fn granted_to(&self, key: &str) -> Granted {
+        match self.is_open() {
+            true => Granted::Everything,
+            false => self.rules.of(key),
+        }
     }
 
     /// Returns when a caller must be checked again even if nothing has changed.

@@ -74,6 +74,12 @@ impl Rights {
         self.audit.refused(refusal, self.caller.identity());
     }
 
+    /// Returns a refusal as the caller may read it.
+    #[must_use]
+    pub fn shown(&self, refusal: Refusal) -> Refusal {
+        refusal.shown_to(&self.granted)
+    }
+
     /// Updates the rights to the policy in force.
     ///
     /// # Errors

@@ -194,6 +194,18 @@ impl Granted {
         }
     }
 
+    /// Returns whether the caller may inspect everything.
+    #[must_use]
+    pub fn sees_all(&self) -> bool {
+        self.permits(Permission::Inspect, Place::Lock, "")
+    }
+
+    /// Returns whether the caller may administer everything.
+    #[must_use]
+    pub fn administers_all(&self) -> bool {
+        self.permits(Permission::Administer, Place::Either, "")
+    }
+
     /// Returns the names that a permission is for, by their prefixes: of locks, and of elections.
     #[must_use]
     pub fn names(&self, permission: Permission) -> [Prefixes; 2] {

@@ -2,11 +2,13 @@
 
 use std::{
     io::Write,
+    net::SocketAddr,
     sync::Arc,
     time::{Duration, UNIX_EPOCH},
 };
 
 use leasehold_core::{
+    command::One,
     id::{FencingToken, SessionId},
     mode::Mode,
     name::{ClientName, LockName},
@@ -143,6 +145,32 @@ impl EndKind {
     }
 }
 
+/// Action of an operator.
+#[derive(Clone, Debug)]
+pub struct Action {
+    /// Its name.
+    pub name: &'static str,
+    /// The lock, if it concerned one.
+    pub lock: Option<LockName>,
+    /// The one hold or wait of the lock that was meant, if not all.
+    pub only: Option<One>,
+    /// The session, if it concerned one.
+    pub session: Option<SessionId>,
+    /// The operator.
+    pub by: Operator,
+    /// Whether anything was released, asked or ended.
+    pub has_effect: bool,
+}
+
+/// Operator, as far as it is known.
+#[derive(Clone, Debug)]
+pub struct Operator {
+    /// The identity that was shown.
+    pub identity: Option<String>,
+    /// The address.
+    pub peer: Option<SocketAddr>,
+}
+
 /// Something that the audit log tells.
 #[derive(Clone, Debug)]
 pub enum Event {
@@ -153,18 +181,7 @@ pub enum Event {
     /// A hold ended.
     Ended(Facts, EndKind, Why),
     /// An operator did something.
-    Operator {
-        /// The action.
-        action: &'static str,
-        /// The lock, if it concerned one.
-        name: Option<LockName>,
-        /// The session, if it concerned one.
-        session: Option<SessionId>,
-        /// The operator's identity.
-        identity: Option<Arc<str>>,
-        /// Whether anything was released, asked or ended.
-        has_effect: bool,
-    },
+    Operator(Action),
     /// A caller was denied what it asked for.
     Denied {
         /// The reason, as in `google.rpc.ErrorInfo`.
@@ -280,18 +297,19 @@ impl Event {
                 fields.text("why", why.as_str());
                 fields.facts(facts, at);
             }
-            Self::Operator {
-                action,
-                name,
-                session,
-                identity,
-                has_effect,
-            } => {
-                fields.text("action", action);
-                fields.some_text("lock", name.as_ref().map(LockName::as_str));
-                fields.session(*session);
-                fields.some_text("identity", identity.as_deref());
-                fields.number("effect", has_effect);
+            Self::Operator(action) => {
+                fields.text("action", action.name);
+                fields.some_text("lock", action.lock.as_ref().map(LockName::as_str));
+                match action.only {
+                    Some(One::Holder(token)) => fields.number("token", token.get()),
+                    Some(One::Waiter(number)) => fields.number("waiter", number.get()),
+                    None => {}
+                }
+                fields.session(action.session);
+                fields.some_text("identity", action.by.identity.as_deref());
+                let peer = action.by.peer.map(|peer| peer.to_string());
+                fields.some_text("peer", peer.as_deref());
+                fields.number("effect", action.has_effect);
             }
             Self::Denied {
                 reason,
@@ -319,7 +337,7 @@ impl Event {
             Self::Granted(_) => "granted",
             Self::Resumed(_) => "resumed",
             Self::Ended(_, kind, _) => kind.as_str(),
-            Self::Operator { .. } => "operator",
+            Self::Operator(_) => "operator",
             Self::Denied { .. } => "denied",
             Self::Started => "started",
             Self::Stopped => "stopped",

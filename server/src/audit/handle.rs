@@ -4,7 +4,7 @@ use std::{io, path::Path, sync::Arc};
 
 use leasehold_core::{
     command::{Acquire, Loss, Reply, Resume, Stamped},
-    id::{CoordinatorId, FencingToken, OwnerId, SessionId},
+    id::{CoordinatorId, FencingToken, OwnerId},
     mode::Mode,
     name::{ClientName, LockName},
     session::LostWhy,
@@ -13,7 +13,7 @@ use leasehold_core::{
 use leasehold_store::clock;
 
 use super::{
-    event::{EndKind, Event, Facts, Why},
+    event::{Action, EndKind, Event, Facts, Why},
     ledger::Entry,
     shared::Shared,
     writer::Counters,
@@ -298,21 +298,9 @@ impl Audit {
     }
 
     /// Tells of an action of an operator.
-    pub fn operator(
-        &self,
-        action: &'static str,
-        (name, session): (Option<&LockName>, Option<SessionId>),
-        identity: Option<&str>,
-        has_effect: bool,
-    ) {
+    pub fn operator(&self, action: Action) {
         if self.is_on() {
-            self.tell(Event::Operator {
-                action,
-                name: name.cloned(),
-                session,
-                identity: identity.map(Into::into),
-                has_effect,
-            });
+            self.tell(Event::Operator(action));
         }
     }
 

@@ -19,7 +19,7 @@ mod writer;
 mod writing;
 
 pub use self::{
-    event::{Event, Why},
+    event::{Action, Event, Operator, Why},
     handle::{Audit, Holder},
     writer::{Counters, check},
     writing::{Unwritten, Writing},

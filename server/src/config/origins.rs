@@ -2,6 +2,8 @@
 
 use std::{fmt, str::FromStr};
 
+use url::{Host, Url};
+
 /// Error of a text that is no list of origins.
 const EXPECTED: &str = "expected origins such as https://app.example or http://localhost:3000, separated by commas, or *";
 
@@ -16,6 +18,18 @@ impl Origins {
         self.0
             .as_ref()
             .is_none_or(|listed| listed.iter().any(|one| one.as_bytes() == origin))
+    }
+
+    /// Returns whether one of them is on this host.
+    #[must_use]
+    pub fn have_host(&self, host: &Host) -> bool {
+        let is_on = |origin: &String| {
+            let url = Url::parse(origin).ok();
+            url.is_some_and(|url| url.host().map(|host| host.to_owned()).as_ref() == Some(host))
+        };
+        self.0
+            .as_ref()
+            .is_none_or(|listed| listed.iter().any(is_on))
     }
 
     /// Returns the list; empty if it is all.
@@ -34,7 +48,7 @@ impl FromStr for Origins {
         }
         let origin = |text: &str| {
             let text = text.trim();
-            let url = url::Url::parse(text).ok()?;
+            let url = Url::parse(text).ok()?;
             let is_of_web = matches!(url.scheme(), "http" | "https");
             // As browsers send it: in lower case, without a default port and a path.
             (is_of_web && url.origin().ascii_serialization() == text).then(|| text.to_owned())

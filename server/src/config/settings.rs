@@ -231,12 +231,25 @@ settings! {
     "max-wait" max_wait: Duration = DAY, duration(MILLI, DAY * 365);
 
     /// Time for clients to leave when the coordinator shuts down: 1ms to 1h.
-    "drain-timeout" drain_timeout: Duration = SECOND * 5, duration(MILLI, HOUR);
+    "drain-timeout" drain_timeout: Duration = SECOND * 5, duration(MILLI, HOUR), live: true;
+
+    /// Age at which a session is asked to move to another coordinator, of those that its client knows: 1s to 365d. Clients choose at random,
+    /// so that sessions spread anew after restarts, and when a coordinator is added. A session is asked between three and five
+    /// quarters of this after it was opened, and loses nothing by moving. By default, none is asked.
+    "max-session-age" max_session_age: Option<Duration> = None, optional(duration(SECOND, DAY * 365)),
+        example: "1h", live: true;
+
+    /// Bytes of requests on one stream after which a session is asked to move to another stream: 65536 to 1073741824. Proxies bound the
+    /// body of a request, which a stream is to them, and end it there, with all locks of the session. Set it to half of that bound: 524288
+    /// behind nginx, unless that has client_max_body_size 0. By default, no session is asked.
+    "max-stream-size" max_stream_size: Option<usize> = None, optional(number(65_536, 1 << 30)),
+        example: "524288", live: true;
 
     /// Silence on a connection after which the coordinator pings the client: 100ms to 1h.
     "keepalive-interval" keepalive_interval: Duration = SECOND * 5, duration(MILLI * 100, HOUR);
 
-    /// Further silence after which the coordinator closes the connection: 100ms to 1h. Locks then stay until their TTL has passed. It
+    /// Further silence after which the coordinator closes the connection: 100ms to 1h. While a session is on the connection that has a
+    /// longer TTL than this and keepalive-interval together, it may be silent for its TTL. It
     /// closes an HTTP/1 connection once no call was in flight, and no answer read, for keepalive-interval and this together.
     "keepalive-timeout" keepalive_timeout: Duration = SECOND * 5, duration(MILLI * 100, HOUR);
 
@@ -269,6 +282,10 @@ settings! {
     /// Streams that watch locks or observe elections at the same time: 1 to 1000000. The coordinator sends each event to every
     /// stream that it concerns.
     "max-watchers" max_watchers: usize = 10_000, number(1, 1_000_000), live: true;
+
+    /// Streams of one identity that watch locks or observe elections at the same time, or of one address if callers show no identity: 1
+    /// to 1000000.
+    "max-watchers-per-identity" max_watchers_per_identity: usize = 1000, number(1, 1_000_000), live: true;
 
     /// Requests per second of one identity, or of one address if callers show no identity: calls, opened streams, and requests
     /// on sessions. A burst may have the same number. Heartbeats, renewals, releases, cancels and closes do not count and are

@@ -14,6 +14,7 @@ use super::{
     print::literal,
     settings::{SETTINGS, named},
     unknown_variables,
+    value::log_filter,
 };
 use crate::access::rules::{Granted, Permission, Place, Rules};
 
@@ -56,6 +57,32 @@ fn in_file(text: &str) -> Result<Config, Vec<String>> {
         Ok(draft.config)
     } else {
         Err(draft.errors)
+    }
+}
+
+#[test]
+fn a_log_names_levels_and_what_there_is() {
+    for right in [
+        "warn",
+        "INFO",
+        "off",
+        "info,leasehold_server=debug",
+        "info,h2=trace",
+        "leasehold_server::requests=debug",
+    ] {
+        assert!(log_filter(right).is_ok(), "{right}");
+    }
+    let wrong = [
+        "",
+        "warning",
+        "infoo",
+        "info leasehold_server=debug",
+        "leasehold_sever=debug",
+        "leasehold_server=verbose",
+    ];
+    for wrong in wrong {
+        let error = log_filter(wrong).unwrap_err();
+        assert!(error.starts_with("expected a level"), "{wrong:?}: {error}");
     }
 }
 
@@ -178,6 +205,8 @@ fn every_setting_can_be_given_in_each_way() {
         ("max-ttl", "4m"),
         ("max-wait", "5h"),
         ("drain-timeout", "6s"),
+        ("max-session-age", "7h"),
+        ("max-stream-size", "65537"),
         ("keepalive-interval", "7s"),
         ("keepalive-timeout", "8s"),
         ("handshake-timeout", "9s"),
@@ -189,6 +218,7 @@ fn every_setting_can_be_given_in_each_way() {
         ("max-names-per-acquire", "16"),
         ("max-waiters-per-name", "17"),
         ("max-watchers", "18"),
+        ("max-watchers-per-identity", "22"),
         ("max-requests-per-second", "19"),
         ("max-failed-authentications-per-second", "21"),
         ("max-message-size", "70000"),

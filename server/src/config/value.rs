@@ -83,14 +83,47 @@ pub(super) fn show_duration(duration: Duration) -> String {
     InUnits(duration).to_string()
 }
 
-/// Reads directives of an `EnvFilter`.
+/// The crates of the coordinator, whose names begin the targets of its log.
+const LOGGED: [&str; 4] = [
+    "leasehold",
+    "leasehold_core",
+    "leasehold_server",
+    "leasehold_store",
+];
+
+/// Reads directives of an `EnvFilter`. A word that is no level would be taken for a target, and silence everything else.
 pub(super) fn log_filter(text: &str) -> Result<String, String> {
+    let wrong = |found: &str| {
+        format!(
+            "expected a level (error, warn, info, debug, trace, off) or directives such as \"info,leasehold_server=debug\"; {found}"
+        )
+    };
+    if text.trim().is_empty() {
+        return Err(wrong("found none"));
+    }
+    for directive in text.split(',').map(str::trim) {
+        let (target, level) = match directive.split_once('=') {
+            Some((target, level)) if !directive.contains('[') => (Some(target), level),
+            Some(_) => continue,
+            None => (None, directive),
+        };
+        if level
+            .parse::<tracing::level_filters::LevelFilter>()
+            .is_err()
+        {
+            return Err(wrong(&format!("{level:?} is no level")));
+        }
+        let module = target.and_then(|target| target.split("::").next());
+        if let Some(module) = module
+            && (module.contains(char::is_whitespace)
+                || module.starts_with("leasehold") && !LOGGED.contains(&module))
+        {
+            return Err(wrong(&format!("nothing here logs as {module:?}")));
+        }
+    }
     match tracing_subscriber::EnvFilter::try_new(text) {
-        Ok(_) if !text.trim().is_empty() => Ok(text.to_owned()),
-        Ok(_) => Err("expected a level (error, warn, info, debug, trace, off) or directives such as \"info,leasehold_server=debug\"".to_owned()),
-        Err(error) => Err(format!(
-            "expected a level (error, warn, info, debug, trace, off) or directives such as \"info,leasehold_server=debug\"; {error}"
-        )),
+        Ok(_) => Ok(text.to_owned()),
+        Err(error) => Err(wrong(&error.to_string())),
     }
 }
 

@@ -25,6 +25,7 @@ use super::{
     error::{WireError, http_status},
     metadata,
 };
+use crate::layered::Kept;
 
 /// Content type of every error of a unary call.
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -83,6 +84,8 @@ where
             let encoding = call.answer_encoding.name().filter(|_| encoded.is_some());
             let body = Full::new(encoded.unwrap_or(message));
             let mut response = Response::new(Body::new(body));
+            *response.extensions_mut() = head.extensions;
+            let mut response = Kept::by_body(response);
             let headers = response.headers_mut();
             let content_type = match call.codec {
                 Codec::Json => JSON,

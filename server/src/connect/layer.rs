@@ -176,7 +176,7 @@ impl ConnectLayer {
             return Some(Rejection::new(
                 StatusCode::FORBIDDEN,
                 Code::PermissionDenied,
-                "GET by a host name needs TLS or a token, since a web page could have made it: call by POST, or by the address",
+                "GET by a host name needs TLS, or a token where the coordinator asks for one, since a web page could have made it: call by POST, or by the address",
             ));
         }
         let is_old = head.version < Version::HTTP_2;

@@ -19,7 +19,7 @@ pub fn failure(refusal: Refusal) -> SessionFailure {
     SessionFailure {
         code: refusal.reason.code() as i32,
         reason: refusal.reason.as_str().to_owned(),
-        message: refusal.message,
+        message: refusal.brief.map_or(refusal.message, str::to_owned),
         field_violations: violations
             .map(|(field, description)| FieldViolation { field, description })
             .collect(),

@@ -111,7 +111,12 @@ pub fn request(
         Some(Asked::Release(release)) => {
             let fields = ("release.name", "release.owner_id");
             let (name, owner) = lock(fields, &release.name, &release.owner_id)?;
-            Request::Release { name, owner }
+            let expired = release.expired;
+            Request::Release {
+                name,
+                owner,
+                expired,
+            }
         }
         Some(Asked::SetValue(set)) => {
             let fields = ("set_value.name", "set_value.owner_id");

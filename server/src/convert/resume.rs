@@ -4,7 +4,6 @@ use std::{collections::HashSet, time::Duration};
 
 use leasehold_core::{
     id::{FencingToken, OwnerId},
-    name::LockName,
     session::{LostLock, LostWhy, Resumed, Resumption, Wait},
 };
 use leasehold_proto::v1::{
@@ -12,7 +11,11 @@ use leasehold_proto::v1::{
 };
 
 use super::fields::{FieldBounds, duration, lock_name, owner_id, wait};
-use crate::{limits::too_many_locks, status::Refusal};
+use crate::{
+    access::rules::{Granted, Permission, Place},
+    limits::too_many_locks,
+    status::Refusal,
+};
 
 /// Most owner ids of attempts that were not answered.
 const MAX_TRIED: usize = 64;
@@ -67,10 +70,17 @@ impl Resumptions {
 
     /// Returns the entries that the client may resume, and the answers to the others. The locks of the others are left alone:
     /// the answer does not depend on whether there is such a lock, and who holds it.
-    pub fn finish(self, may_be: impl Fn(&LockName) -> bool) -> (Vec<Resumption>, Vec<LostLock>) {
+    ///
+    /// What is held of an election is an exclusive hold. If a name may be resumed only as that, and is held in another mode, the
+    /// hold is lost when its mode is known.
+    pub fn finish(self, granted: &Granted) -> (Vec<Resumption>, Vec<LostLock>) {
+        let may_be = |name: &str| granted.permits(Permission::Acquire, Place::Either, name);
         let all = self.list.into_iter();
-        let (permitted, denied): (Vec<_>, Vec<_>) =
-            all.partition(|resumption| may_be(&resumption.name));
+        let (mut permitted, denied): (Vec<_>, Vec<_>) =
+            all.partition(|resumption| may_be(resumption.name.as_str()));
+        for resumption in &mut permitted {
+            resumption.max_hold = granted.max_hold(Place::Either, resumption.name.as_str());
+        }
         let denied = denied.into_iter().map(|resumption| LostLock {
             name: resumption.name,
             owner: resumption.next,
@@ -125,6 +135,7 @@ impl Resumptions {
             name,
             from,
             next,
+            max_hold: None,
             what,
         })
     }

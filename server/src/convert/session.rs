@@ -193,6 +193,7 @@ fn may_see(granted: &Granted, name: &str) -> bool {
 
 /// Returns the reason why something was refused, what that concerns, and what to do; `granted` says what may be shown.
 pub fn refusal(refused: Refused, limits: &Limits, granted: &Granted) -> Refusal {
+    let of_store = |error: StoreError| Refusal::from(error).shown_to(granted);
     match refused {
         Refused::RequestIdInUse(request_id) => Refusal::new(
             Reason::RequestIdInUse,
@@ -257,11 +258,10 @@ pub fn refusal(refused: Refused, limits: &Limits, granted: &Granted) -> Refusal 
             Reason::LockLost,
             "a lock that the actor held, and was to hold once more, was lost meanwhile; nothing was granted",
         ),
-        Refused::TooLate => StoreError::Indeterminate {
+        Refused::TooLate => of_store(StoreError::Indeterminate {
             reason: "the grant came so late that its time was over; it is being released"
                 .to_owned(),
-        }
-        .into(),
+        }),
         Refused::OtherLimit { name, limit } => Refusal::other_limit(&name, limit),
         Refused::ForcedOut(name) => Refusal::new(
             Reason::ForceReleased,
@@ -281,16 +281,15 @@ pub fn refusal(refused: Refused, limits: &Limits, granted: &Granted) -> Refusal 
             };
             Refusal::new(Reason::Deadlock, why)
         }
-        Refused::Store(error) => error.into(),
+        Refused::Store(error) => of_store(error),
         // Always a reason that says so: a client that reads one which is given before anything is done takes its locks
         // for untouched.
         Refused::ResumeUnanswered(
             error @ (StoreError::Unavailable { .. } | StoreError::Indeterminate { .. }),
-        ) => error.into(),
-        Refused::ResumeUnanswered(error) => StoreError::Indeterminate {
+        ) => of_store(error),
+        Refused::ResumeUnanswered(error) => of_store(StoreError::Indeterminate {
             reason: error.to_string(),
-        }
-        .into(),
+        }),
         Refused::StoppedWhileResuming => Refusal::new(
             Reason::StoreIndeterminate,
             "the coordinator has stopped; open the session elsewhere, and resume there what this one may have taken over",

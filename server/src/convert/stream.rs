@@ -117,7 +117,7 @@ impl Kind {
                 let mut locks = acquire.locks.iter();
                 locks.try_for_each(|lock| check(lock.mode, &lock.name))
             }
-            Request::Release { name, owner }
+            Request::Release { name, owner, .. }
             | Request::SetValue { name, owner, .. }
             | Request::Reduce { name, owner, .. } => check_hold(name, owner),
             Request::Downgrade { name, owner } => {

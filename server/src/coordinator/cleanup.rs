@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use leasehold_core::{
     cleanup::{Cleanups, Output},
-    session::CommandId,
+    command::Loss,
+    session::{CommandId, LostWhy},
 };
 use leasehold_store::{Answer, Answers, clock};
 use tokio::sync::mpsc;
@@ -55,6 +56,11 @@ pub(super) async fn run(
                     coordinator
                         .store()
                         .send(coordinator.command(name, op), answer);
+                }
+                Output::Lost(name, _) => coordinator.metrics().lost(&name, None, "expired"),
+                Output::Moved(owner) => {
+                    let audit = coordinator.audit();
+                    audit.lost(&owner, LostWhy::Store(Loss::Resumed), false);
                 }
                 Output::Forget { owner, released_at } => {
                     coordinator.registry().forget(&owner);

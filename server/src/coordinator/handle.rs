@@ -26,6 +26,7 @@ use super::{
 };
 use crate::{
     Liveness,
+    access::{Access, rules::Granted},
     admission::Admission,
     audit::Audit,
     convert::FieldBounds,
@@ -78,6 +79,8 @@ pub struct Parts {
     pub limits: Limits,
     /// The audit log.
     pub audit: Audit,
+    /// The rules in force.
+    pub access: Access,
     /// Keeps its background tasks.
     pub liveness: Liveness,
 }
@@ -164,6 +167,11 @@ impl Coordinator {
     /// Returns the audit log.
     pub fn audit(&self) -> &Audit {
         &self.shared.parts.audit
+    }
+
+    /// Returns what the caller with this key may do, by the rules in force here.
+    pub fn granted_to(&self, key: &str) -> Granted {
+        self.shared.parts.access.granted_to(key)
     }
 
     /// Returns the limits of callers.
@@ -294,6 +302,7 @@ impl Coordinator {
             end: End::Clean,
             may_arrive_until: None,
             gone_at: leasehold_store::clock::now().after(self.shared.parts.bounds.max),
+            asks: false,
         });
     }
 

@@ -6,11 +6,13 @@ use std::{fmt, future::poll_fn, sync::Arc, task::Poll};
 use futures_util::task::AtomicWaker;
 use leasehold_core::{
     command::ReleaseRequest,
-    id::{OwnerId, SessionId},
+    id::OwnerId,
     session::{CommandId, RegistryEvent},
 };
 use leasehold_store::{Answers, Stamped, StoreError};
 use parking_lot::Mutex;
+
+use super::end_order::EndOrder;
 
 /// Something for a session.
 #[derive(Debug)]
@@ -19,8 +21,8 @@ pub enum InboxEvent {
     Answered(CommandId, Result<Stamped, StoreError>),
     /// Something happened to an owner id of the session's.
     Registry(OwnerId, RegistryEvent),
-    /// An operator has ended the session of this id: this one, or one from which it has resumed something.
-    EndedByOperator(SessionId),
+    /// An operator has ended this session, or one from which it has resumed something.
+    EndedByOperator(Arc<EndOrder>),
     /// An operator asks the session's client to release a hold.
     ReleaseRequested(OwnerId, Arc<ReleaseRequest>),
 }

@@ -6,7 +6,10 @@
 use std::time::Duration;
 
 use leasehold_core::ended::EndChange;
-use tokio::{select, time::sleep};
+use tokio::{
+    select,
+    time::{Instant, sleep, sleep_until},
+};
 use tokio_util::sync::CancellationToken;
 
 use super::Coordinator;
@@ -23,6 +26,7 @@ pub(super) async fn run(coordinator: Coordinator, stop: CancellationToken) {
 impl Coordinator {
     async fn follow_marks(&self) {
         let status = self.store().status();
+        let mut next_look = Instant::now();
         loop {
             if !status.borrow().is_up() {
                 sleep(LOOK_INTERVAL).await;
@@ -32,13 +36,17 @@ impl Coordinator {
             let report = self.ends().report();
             let change = report.map(|(mark, count)| EndChange::Count(mark, count));
             // If it fails, the next look finds the marks. A report is for people, and is not repeated, so that none counts twice.
-            if let Ok(Some(marks)) = self.store().ended_sessions(change).await {
-                for (id, _) in marks {
-                    self.ends().end(id);
+            let marks = self.store().ended_sessions(change).await;
+            // What may not be ended reports so at each look, which must not be the reason for another one.
+            if next_look <= Instant::now() {
+                next_look = Instant::now() + LOOK_INTERVAL;
+                for (mark, _) in marks.ok().flatten().unwrap_or_default() {
+                    let granted = self.granted_to(&mark.by);
+                    self.ends().end(mark, &granted);
                 }
             }
             select! {
-                () = sleep(LOOK_INTERVAL) => {}
+                () = sleep_until(next_look) => {}
                 () = self.ends().reported() => {}
             }
         }

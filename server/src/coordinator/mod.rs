@@ -6,7 +6,8 @@
 //! - `contended`, [`contention`]: the task that keeps the queues of contended names alive and finds what a lost message told.
 //! - [`inbox`]: what a session hears from the store and from others.
 //! - `cleanup`: releases that nobody waits for.
-//! - [`ends`], [`marks`]: the sessions that operators can end here, and the task that looks for their marks in the store.
+//! - [`ends`], [`end_order`], [`marks`]: the sessions that operators can end here, their orders, and the task that looks for their
+//!   marks in the store.
 //! - `unary_holds`: the task that looks for ends of the unary calls' holds, for the audit log.
 //! - `blocked`, `deadlock`: which actors wait while they hold something, and the task that ends their deadlocks.
 
@@ -15,6 +16,7 @@ mod cleanup;
 mod contended;
 pub mod contention;
 mod deadlock;
+pub mod end_order;
 pub mod ends;
 pub mod executor;
 mod handle;

@@ -127,6 +127,7 @@ async fn a_release_that_comes_before_its_acquire_is_sent_again() {
         end: End::Clean,
         may_arrive_until: Some(later),
         gone_at: later,
+        asks: false,
     });
     let registry = site.coordinator.registry();
     assert!(registry.knows(&owner(1)) && !registry.waits(&owner(1)));

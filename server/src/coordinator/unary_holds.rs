@@ -49,7 +49,7 @@ async fn stands_for(
     token: FencingToken,
 ) -> Option<Duration> {
     let store: &Store = coordinator.store();
-    let command = coordinator.command(name.clone(), Op::View { waiters: 0 });
+    let command = coordinator.command(name.clone(), Op::view(0));
     let answer = store.execute(command).await.ok()?;
     let Reply::Seen(view) = answer.executed.reply else {
         return None;

@@ -1,4 +1,4 @@
-//! Account of one caller: its sessions, and its recent requests.
+//! Account of one caller: its sessions, its watchers, and its recent requests.
 
 use std::{
     collections::HashMap,
@@ -10,15 +10,17 @@ use std::{
     time::Duration,
 };
 
-use parking_lot::Mutex;
+use tokio::sync::{Mutex, Semaphore};
 
 const SECOND: u64 = 1_000_000_000;
 /// Longest time until a debt is paid: a caller that lost much at once may soon ask for it again.
 const DEBT: u64 = 10 * SECOND;
+/// Most listings of one caller that are made, or sent, at a time.
+const LISTINGS: usize = 4;
 /// Most unused accounts that are kept.
 const UNUSED: usize = 1024;
 
-/// Sessions and recent requests of one caller.
+/// Sessions, watchers and recent requests of one caller.
 #[derive(Debug, Default)]
 pub struct Account {
     /// Tells callers apart: [`Caller::key`](crate::access::Caller::key).
@@ -26,7 +28,20 @@ pub struct Account {
     /// The time by which the permitted rate pays for its requests so far, in nanoseconds since the coordinator's start. At most
     /// a second ahead (the burst), unless it owes requests.
     paid_until: AtomicU64,
-    pub(super) sessions: Arc<SessionCount>,
+    pub(super) sessions: Arc<StreamCount>,
+    pub(super) watchers: Arc<StreamCount>,
+    ending: Arc<Mutex<()>>,
+    listings: Listings,
+}
+
+/// Turns of a caller's listings.
+#[derive(Debug)]
+struct Listings(Arc<Semaphore>);
+
+impl Default for Listings {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(LISTINGS)))
+    }
 }
 
 impl Account {
@@ -41,6 +56,18 @@ impl Account {
     #[must_use]
     pub fn caller(&self) -> &Arc<str> {
         &self.caller
+    }
+
+    /// Returns the turn of its calls that end a session, one at a time.
+    #[must_use]
+    pub fn ending(&self) -> &Arc<Mutex<()>> {
+        &self.ending
+    }
+
+    /// Returns the turns of its listings, each of which may have a megabyte.
+    #[must_use]
+    pub fn listings(&self) -> &Arc<Semaphore> {
+        &self.listings.0
     }
 
     /// Counts one request at time `now`, of at most `rate` a second; a rate of 0 is unlimited.
@@ -100,7 +127,7 @@ impl Account {
 
 /// Accounts of all recent callers.
 #[derive(Debug, Default)]
-pub(super) struct Accounts(Mutex<Book>);
+pub(super) struct Accounts(parking_lot::Mutex<Book>);
 
 #[derive(Debug, Default)]
 struct Book {
@@ -132,27 +159,27 @@ impl Accounts {
     }
 }
 
-/// Number of sessions, and of those whose stream has ended while their locks are kept for a resume.
+/// Number of sessions, and of those whose stream has ended while their locks are kept for a resume; or number of watchers.
 #[derive(Debug, Default)]
-pub(super) struct SessionCount {
+pub(super) struct StreamCount {
     all: AtomicUsize,
     without_stream: AtomicUsize,
 }
 
-/// One session of a [`SessionCount`], for as long as this lives.
+/// One of a [`StreamCount`], for as long as this lives.
 #[derive(Debug)]
 pub(super) struct Counted {
-    count: Arc<SessionCount>,
+    count: Arc<StreamCount>,
     has_stream: bool,
 }
 
-impl SessionCount {
-    /// Returns the number of sessions.
+impl StreamCount {
+    /// Returns the number.
     pub(super) fn count(&self) -> usize {
         self.all.load(Ordering::Relaxed)
     }
 
-    /// Counts a session; returns `None` if there are `limit` already. One that `resumes` another replaces one without a stream, so
+    /// Counts one; returns `None` if there are `limit` already. One that `resumes` another replaces one without a stream, so
     /// that there may be `limit` sessions with a stream, and at most as many again without one.
     pub(super) fn take(self: &Arc<Self>, limit: usize, resumes: bool) -> Option<Counted> {
         let without_stream = self.without_stream.load(Ordering::Relaxed);
@@ -204,8 +231,17 @@ impl Deref for SessionPlace {
     }
 }
 
+/// Place of a watcher or observer among those of its caller, and among all, taken for as long as this lives.
+#[derive(Debug)]
+#[must_use = "the place is free again when this is dropped"]
+pub struct WatcherPlace {
+    /// Not forgotten meanwhile.
+    pub(super) _account: Arc<Account>,
+    pub(super) _counted: [Counted; 2],
+}
+
 /// Adds one, unless the limit is reached.
-pub(super) fn take_one(count: &AtomicUsize, limit: usize) -> bool {
+fn take_one(count: &AtomicUsize, limit: usize) -> bool {
     count
         .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| {
             (count < limit).then_some(count + 1)

@@ -2,11 +2,20 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Open files other than connections of clients: listeners, connections to the store, files that are read.
+/// Open files other than connections of clients: listeners, probes and scrapers, connections to the store, files that are read.
 const OTHERS: u64 = 128;
 
 /// Most open files on Apple systems for a process that does not ask the kernel for its own bound.
 const OPEN_MAX: u64 = 10_240;
+
+/// Returns how many connections of clients to accept at a time: so many, or as many as there may be files open without those that probes,
+/// metrics and the store need. A coordinator without a free file could not even say that it lives.
+pub fn most_connections(max_connections: usize) -> usize {
+    let allowed = getrlimit(Resource::Nofile).current;
+    let room = allowed.map(|allowed| allowed - OTHERS.min(allowed / 2));
+    let room = room.and_then(|room| usize::try_from(room).ok());
+    room.map_or(max_connections, |room| room.min(max_connections))
+}
 
 /// Raises this process's limit of open files as far as the system permits, and logs if that is too few for so many
 /// connections. Many systems give a process a thousand by default, and more on request.
@@ -38,7 +47,8 @@ pub fn allow_many_files(max_connections: usize) {
         tracing::warn!(
             allowed,
             wanted,
-            "fewer files may be open than max-connections needs; raise the limit of open files (LimitNOFILE= in a systemd unit), or lower max-connections"
+            connections = most_connections(max_connections),
+            "fewer files may be open than max-connections needs, so that fewer connections are accepted; raise the limit of open files (LimitNOFILE= in a systemd unit), or lower max-connections"
         );
     }
 }

@@ -18,7 +18,7 @@ use tonic::{
 use super::{Limits, bodies};
 use crate::{
     access::Caller,
-    layered::{Behind, Front},
+    layered::{Behind, Front, Kept},
     methods::Method,
 };
 
@@ -77,7 +77,8 @@ where
             request.extensions_mut().insert(account);
         }
         let limits = limits.clone();
-        let words: InOurWords = Box::new(move |response| in_our_words(response, &limits, is_ours));
+        let words: InOurWords =
+            Box::new(move |response| Kept::by_body(in_our_words(response, &limits, is_ours)));
         Either::Right(self.inner.call(request).map_ok(words))
     }
 }

@@ -1,6 +1,6 @@
 //! Limits on what one caller may have and ask for, so that none disturbs the others.
 //!
-//! - [`Account`]: the account of one caller: its sessions, and its requests of the last second.
+//! - [`Account`]: the account of one caller: its sessions, its watchers, and its requests of the last second.
 //! - [`Limits`]: hands out places, each of which counts for as long as it lives, and refuses when none is left.
 //! - `attempts`: bounds how often one address may fail to authenticate.
 //! - [`LimitLayer`]: counts calls before they are served; `bodies` bounds the time until they are complete.
@@ -29,13 +29,13 @@ use leasehold_core::name::LockName;
 use tokio_util::sync::CancellationToken;
 
 pub use self::{
-    account::{Account, SessionPlace},
-    files::allow_many_files,
+    account::{Account, SessionPlace, WatcherPlace},
+    files::{allow_many_files, most_connections},
     layer::LimitLayer,
     names::WaiterPlace,
 };
 use self::{
-    account::{Accounts, SessionCount, take_one},
+    account::{Accounts, StreamCount},
     names::Names,
 };
 use crate::{
@@ -44,6 +44,7 @@ use crate::{
     follow::Reload,
     listener::Connections,
     status::{Reason, Refusal},
+    telemetry::Metrics,
 };
 
 /// Time to retry after a refusal that only an end of unknown time lifts.
@@ -70,18 +71,11 @@ struct Shared {
     /// The origin of the requests' times.
     began: Instant,
     accounts: Accounts,
-    sessions: Arc<SessionCount>,
+    sessions: Arc<StreamCount>,
     waiters: Names,
-    watchers: AtomicUsize,
+    watchers: Arc<StreamCount>,
     /// The highest limit of a session's locks so far.
     most_locks: AtomicUsize,
-}
-
-/// Place of a watcher or observer, taken for as long as this lives.
-#[derive(Debug)]
-#[must_use = "the place is free again when this is dropped"]
-pub struct WatcherPlace {
-    limits: Limits,
 }
 
 impl Limits {
@@ -99,21 +93,23 @@ impl Limits {
                 accounts: Accounts::default(),
                 sessions: Arc::default(),
                 waiters: Names::default(),
-                watchers: AtomicUsize::new(0),
+                watchers: Arc::default(),
                 most_locks: AtomicUsize::new(config.max_locks_per_session),
             }),
         }
     }
 
-    /// Keeps the listener's limit of connections in step with the configuration, until `stop`.
-    pub async fn follow(self, connections: Connections, stop: CancellationToken) {
+    /// Keeps the listener's limit of connections, and the limits that metrics show, in step with the configuration, until `stop`.
+    pub async fn follow(self, connections: Connections, metrics: Metrics, stop: CancellationToken) {
         let mut reload = self.shared.reload.clone();
         loop {
+            metrics.set_limits(&self.config());
             let config = tokio::select! {
                 () = stop.cancelled() => return,
                 config = reload.changed() => config,
             };
-            connections.bound(config.max_connections, config.max_connections_per_address);
+            let most = most_connections(config.max_connections);
+            connections.bound(most, config.max_connections_per_address);
             // Notes a limit that may be lowered again before the next call.
             let _ = self.most_locks();
         }
@@ -129,14 +125,17 @@ impl Limits {
     #[must_use]
     pub fn in_use(&self) -> [(&'static str, usize, usize); 2] {
         let config = self.config();
-        let watchers = self.shared.watchers.load(Ordering::Relaxed);
         [
             (
                 "max-sessions",
                 self.shared.sessions.count(),
                 config.max_sessions,
             ),
-            ("max-watchers", watchers, config.max_watchers),
+            (
+                "max-watchers",
+                self.shared.watchers.count(),
+                config.max_watchers,
+            ),
         ]
     }
 
@@ -272,37 +271,40 @@ impl Limits {
         self.shared.waiters.enter_anyway(name)
     }
 
-    /// Takes a place for one more watcher or observer.
+    /// Takes a place for one more watcher or observer of this caller.
     ///
     /// # Errors
     ///
-    /// If there are as many as the limit permits.
-    pub fn watcher(&self) -> Result<WatcherPlace, Refusal> {
-        let limit = self.config().max_watchers;
-        if take_one(&self.shared.watchers, limit) {
-            return Ok(WatcherPlace {
-                limits: self.clone(),
-            });
-        }
-        Err(Refusal::over(
-            Reason::TooManyWatchers,
-            ("max-watchers", limit),
-            Some(LATER),
-            format!(
-                "{limit} streams watch locks or observe elections here, which is the limit; try another coordinator, or later"
-            ),
-        ))
+    /// If the caller, or the coordinator, has as many as it may.
+    pub fn watcher(&self, account: Arc<Account>) -> Result<WatcherPlace, Refusal> {
+        let config = self.config();
+        let limit = config.max_watchers_per_identity;
+        let of_caller = account.watchers.take(limit, false).ok_or_else(|| {
+            Refusal::over(
+                Reason::TooManyWatchers,
+                ("max-watchers-per-identity", limit),
+                Some(LATER),
+                format!("the caller watches locks or observes elections here on {limit} streams, which is the limit; end some, share streams, or try another coordinator"),
+            )
+        })?;
+        let limit = config.max_watchers;
+        let of_all = self.shared.watchers.take(limit, false).ok_or_else(|| {
+            Refusal::over(
+                Reason::TooManyWatchers,
+                ("max-watchers", limit),
+                Some(LATER),
+                format!("{limit} streams watch locks or observe elections here, which is the limit; try another coordinator, or later"),
+            )
+        })?;
+        Ok(WatcherPlace {
+            _account: account,
+            _counted: [of_caller, of_all],
+        })
     }
 
     /// Returns the nanoseconds since the start.
     fn now(&self) -> u64 {
         u64::try_from(self.shared.began.elapsed().as_nanos()).unwrap_or(u64::MAX)
-    }
-}
-
-impl Drop for WatcherPlace {
-    fn drop(&mut self) {
-        self.limits.shared.watchers.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -105,7 +105,8 @@ fn places_are_free_again_when_they_are_given_up() {
     let limits = limits(|config| {
         config.max_sessions_per_identity = 1;
         config.max_waiters_per_name = 1;
-        config.max_watchers = 1;
+        config.max_watchers = 2;
+        config.max_watchers_per_identity = 1;
     });
     let account = || limits.account(&caller("192.0.2.1"));
     for _ in 0..2 {
@@ -121,8 +122,11 @@ fn places_are_free_again_when_they_are_given_up() {
         let _elsewhere = limits.waiter(&LockName::parse("other").unwrap()).unwrap();
         let _again = limits.waiter_again(&name);
 
-        let _watcher = limits.watcher().unwrap();
-        assert!(limits.watcher().is_err());
+        let _watcher = limits.watcher(account()).unwrap();
+        assert!(limits.watcher(account()).is_err());
+        let [other, third] = ["192.0.2.2", "192.0.2.3"].map(|at| limits.account(&caller(at)));
+        let _others = limits.watcher(other).unwrap();
+        assert!(limits.watcher(third).is_err());
     }
     assert_eq!(limits.shared.waiters.len(), 0, "nothing is left behind");
 }
@@ -162,8 +166,11 @@ async fn the_listener_is_bound_by_the_configuration_as_it_changes() {
     let (sender, receiver) = tokio::sync::watch::channel(Arc::new(Config::default()));
     let limits = Limits::new(Reload::new(receiver));
     let connections = Connections::new();
+    let metrics = Metrics::new(connections.clone(), true);
     let stop = CancellationToken::new();
-    let following = limits.clone().follow(connections.clone(), stop.clone());
+    let following = limits
+        .clone()
+        .follow(connections.clone(), metrics.clone(), stop.clone());
     let following = tokio::spawn(following);
     for (max, max_per_address) in [(7, 3), (5, 0)] {
         sender.send_replace(Arc::new(Config {
@@ -177,6 +184,9 @@ async fn the_listener_is_bound_by_the_configuration_as_it_changes() {
             tokio::task::yield_now().await;
         }
         assert_eq!(connections.bounds(), (max, max_per_address));
+        let shown = format!("leasehold_limit{{limit=\"max-connections\"}} {max}");
+        let text = metrics.encode();
+        assert!(text.contains(&shown), "{text}");
     }
     stop.cancel();
     following.await.unwrap();

@@ -1,6 +1,7 @@
 //! Handle on a connection for the sessions that it carries: how it ended, and a way to kill it.
 
 use std::{
+    collections::{BTreeMap, btree_map::Entry},
     error::Error,
     fmt, io,
     net::SocketAddr,
@@ -53,6 +54,10 @@ struct Link {
     in_flight: AtomicUsize,
     /// Nanoseconds from `opened` to the last end of a call or written byte, if the connection speaks HTTP/1.
     last_active: AtomicU64,
+    /// For how long it may be silent because of the sessions on it: their TTLs, and how many have each.
+    silences: Mutex<BTreeMap<Duration, usize>>,
+    /// Silence after which the kernel ends the connection, if it probes the peer.
+    probed: OnceLock<Duration>,
     cancels: Cancels,
     /// Calls begun since the last look.
     begun: AtomicUsize,
@@ -82,6 +87,8 @@ impl ConnectionHandle {
                 http1: AtomicBool::new(false),
                 in_flight: AtomicUsize::new(0),
                 last_active: AtomicU64::new(0),
+                silences: Mutex::default(),
+                probed: OnceLock::new(),
                 cancels: Cancels::default(),
                 begun: AtomicUsize::new(0),
                 calls: OnceLock::new(),
@@ -144,6 +151,32 @@ impl ConnectionHandle {
     pub fn idle_for(&self) -> Duration {
         let last = Duration::from_nanos(self.link.last_read.load(Ordering::Relaxed));
         self.link.opened.elapsed().saturating_sub(last)
+    }
+
+    /// Lets the peer be silent for this long, for as long as the result lives, if that is longer than the listener's own limit. A session
+    /// lives as long as its TTL says, and ends itself when that is over: its stream must not end before.
+    #[must_use]
+    pub fn allow_silence(&self, limit: Duration) -> SilenceAllowed {
+        *self.link.silences.lock().entry(limit).or_default() += 1;
+        self.set_probes();
+        let handle = self.clone();
+        SilenceAllowed { handle, limit }
+    }
+
+    /// Returns the longest silence that is allowed at present; zero if none is.
+    pub(super) fn allowed_silence(&self) -> Duration {
+        let silences = self.link.silences.lock();
+        silences.keys().next_back().copied().unwrap_or_default()
+    }
+
+    /// Has the kernel probe the peer, if it is to, and end the connection after the silence that is allowed.
+    fn set_probes(&self) {
+        if let Some(silence) = self.link.probed.get()
+            && let Some(socket) = self.link.socket.upgrade()
+            && let Err(error) = probe(&socket, self.allowed_silence().max(*silence))
+        {
+            tracing::debug!(%error, peer = %self.link.peer, "failed to set probes of an HTTP/1 connection");
+        }
     }
 
     /// Returns the way in which the connection ended; `None` while it is alive.
@@ -251,11 +284,10 @@ impl ConnectionHandle {
     /// connection once nothing of the peer has come for `max_silence`.
     pub(super) fn note_http1(&self, max_silence: Option<Duration>) {
         self.link.http1.store(true, Ordering::Release);
-        if let Some(silence) = max_silence
-            && let Some(socket) = self.link.socket.upgrade()
-            && let Err(error) = probe(&socket, silence)
-        {
-            tracing::debug!(%error, peer = %self.link.peer, "failed to set probes of an HTTP/1 connection");
+        if let Some(silence) = max_silence {
+            // A connection has one protocol.
+            let _ = self.link.probed.set(silence);
+            self.set_probes();
         }
     }
 
@@ -345,6 +377,27 @@ impl ConnectionHandle {
             }
             changed.await;
         }
+    }
+}
+
+/// Silence that a connection is allowed for a session, for as long as this lives.
+#[derive(Debug)]
+pub struct SilenceAllowed {
+    handle: ConnectionHandle,
+    limit: Duration,
+}
+
+impl Drop for SilenceAllowed {
+    fn drop(&mut self) {
+        let mut silences = self.handle.link.silences.lock();
+        if let Entry::Occupied(mut sessions) = silences.entry(self.limit) {
+            *sessions.get_mut() -= 1;
+            if *sessions.get() == 0 {
+                sessions.remove();
+            }
+        }
+        drop(silences);
+        self.handle.set_probes();
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{config::Config, tls::Tls};
+use crate::{config::Config, limits::most_connections, tls::Tls};
 
 /// Limits of the listener's connections.
 #[derive(Clone, Debug)]
@@ -15,7 +15,8 @@ pub struct ListenerOptions {
     /// Time within which a connection must have sent its HTTP/2 preface and the header of its first SETTINGS frame, or the head of
     /// its first HTTP/1 request, its TLS handshake included. 5 seconds by default.
     pub handshake_timeout: Duration,
-    /// Time without a single byte read after which a connection is closed as [`Ending::Local`](super::Ending::Local). With HTTP/1,
+    /// Time without a single byte read after which a connection is closed as [`Ending::Local`](super::Ending::Local), unless a session on
+    /// it has a longer TTL: then that. With HTTP/1,
     /// time without a call and without a byte written, however much of another request was read. `None` waits for ever. The HTTP/2
     /// server must ping more often than this; [`http2_server`](super::http2_server)
     /// does. 10 seconds by default.
@@ -34,7 +35,7 @@ impl From<&Config> for ListenerOptions {
     /// Returns the options of a configuration, without TLS: its certificates have yet to be [read](Tls::start).
     fn from(config: &Config) -> Self {
         Self {
-            max_connections: config.max_connections,
+            max_connections: most_connections(config.max_connections),
             max_connections_per_address: config.max_connections_per_address,
             handshake_timeout: config.handshake_timeout,
             max_silence: Some(config.keepalive_interval + config.keepalive_timeout),

@@ -123,7 +123,8 @@ async fn overdue(handle: &ConnectionHandle, options: &ListenerOptions) -> Overdu
         };
         loop {
             match left(handle, limit) {
-                Some(left) if !left.is_zero() => sleep(left).await,
+                // What is allowed for a session may end before.
+                Some(left) if !left.is_zero() => sleep(left.min(limit)).await,
                 None => sleep(limit / LOOKS).await,
                 Some(_) => {
                     sleep(SECOND_LOOK).await;
@@ -145,15 +146,15 @@ async fn overdue(handle: &ConnectionHandle, options: &ListenerOptions) -> Overdu
     }
 }
 
-/// Returns the rest of the time for which a connection may be silent; with HTTP/1, for which it may have no call and no byte written,
+/// Returns the rest of the time for which a connection may be silent: `limit`, or longer if its sessions say so; with HTTP/1, for which
+/// it may have no call and no byte written,
 /// and `None` during a call. What HTTP/1 reads does not count: a client may send the head of a request byte by byte.
 fn left(handle: &ConnectionHandle, limit: Duration) -> Option<Duration> {
-    let idle = if handle.is_http1() {
-        handle.unused_for()?
-    } else {
-        handle.idle_for()
-    };
-    Some(limit.saturating_sub(idle))
+    if handle.is_http1() {
+        return Some(limit.saturating_sub(handle.unused_for()?));
+    }
+    let limit = limit.max(handle.allowed_silence());
+    Some(limit.saturating_sub(handle.idle_for()))
 }
 
 #[cfg(test)]

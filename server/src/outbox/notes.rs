@@ -13,6 +13,7 @@ impl Outbox {
     /// Counts something that happened to the session, whose entry in the list is `info`.
     pub fn note(&mut self, note: Note, info: Option<&SessionInfo>) {
         let (metrics, following) = (&self.metrics, &mut self.following);
+        let client = info.map(|info| info.client_name.as_str());
         match note {
             Note::Granted => {
                 metrics.grants.inc();
@@ -22,12 +23,17 @@ impl Outbox {
             }
             Note::Moved(request) => following.moved(request),
             // It lives on where it was resumed.
-            Note::Lost(_, LostWhy::Store(Loss::Resumed)) => {}
-            Note::Lost(_, LostWhy::Store(loss)) => {
-                metrics.count_lost(convert::lost_reason_label(loss))
+            Note::Lost(.., LostWhy::Store(Loss::Resumed)) => {}
+            // Its clean-up finds out whether it was resumed elsewhere, and counts it if not.
+            Note::Lost(.., LostWhy::Store(Loss::Expired)) => {}
+            Note::Lost(name, _, LostWhy::Store(loss)) => {
+                metrics.lost(&name, client, convert::lost_reason_label(loss));
             }
-            Note::Lost(_, LostWhy::Revoked) => metrics.count_lost("permission_revoked"),
-            Note::Lost(_, LostWhy::MaxHold) => metrics.count_lost("max_hold"),
+            Note::Expired(name, _) => metrics.lost(&name, client, "expired"),
+            Note::Lost(name, _, LostWhy::Revoked) => {
+                metrics.lost(&name, client, "permission_revoked");
+            }
+            Note::Lost(name, _, LostWhy::MaxHold) => metrics.lost(&name, client, "max_hold"),
             Note::Resumed => {
                 metrics.resumed.inc();
             }

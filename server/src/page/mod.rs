@@ -57,6 +57,23 @@ pub(crate) fn has_certain_host(head: &Parts) -> bool {
     called_host(head).is_some_and(|host| addresses::is_certain(&host))
 }
 
+/// Returns whether a browser sent a request to a host that somebody may have pointed here after a page was loaded from elsewhere: then the
+/// page reads the answer. The hosts of `cors-origins` and `page-coordinators` are the operator's own.
+///
+/// Such a request looks like any other of the same browser, without an origin. But every browser sends `Accept-Language`, and no
+/// script can leave it out; what scrapes metrics or probes sends none.
+pub(crate) fn is_doubtful(head: &Parts, config: &Config) -> bool {
+    let named = [&config.cors_origins, &config.page_coordinators];
+    let is_named = |host: &Host| {
+        named
+            .into_iter()
+            .flatten()
+            .any(|named| named.have_host(host))
+    };
+    let is_ours = |host: Host| addresses::is_certain(&host) || is_named(&host);
+    head.headers.contains_key(header::ACCEPT_LANGUAGE) && !called_host(head).is_some_and(is_ours)
+}
+
 /// Live page of one coordinator.
 #[derive(Clone, Debug)]
 pub struct Page(Arc<Addresses>);

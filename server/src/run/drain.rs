@@ -11,10 +11,11 @@ const LAST_RELEASES: Duration = Duration::from_millis(500);
 
 /// Asks the sessions to finish, then ends them, and waits for the releases that follow.
 pub(super) async fn drain(stages: &Shutdown, tasks: &TaskTracker, coordinator: &Coordinator) {
-    tracing::info!(patience = ?stages.drain_timeout, "draining: asking sessions to finish");
+    let patience = coordinator.limits().config().drain_timeout;
+    tracing::info!(?patience, "draining: asking sessions to finish");
     stages.draining.cancel();
     tasks.close();
-    let finished = tokio::time::timeout(stages.drain_timeout, tasks.wait()).await;
+    let finished = tokio::time::timeout(patience, tasks.wait()).await;
     if finished.is_err() {
         tracing::info!(
             sessions = tasks.len(),

@@ -70,7 +70,8 @@ pub(super) async fn follow_health(
             followed.metrics.store_outages.inc();
         }
         was_up = is_up;
-        let state = judge(&current, &late, leaving.is_cancelled());
+        let refused = followed.metrics.meter.refusals();
+        let state = judge(&current, &late, refused, leaving.is_cancelled());
         followed.metrics.store_up.set(i64::from(is_up));
         followed
             .metrics
@@ -105,14 +106,20 @@ impl Followed {
     }
 }
 
-/// Returns whether the coordinator serves, or all reasons why not.
-fn judge(store: &StoreStatus, late: &LateRenewals, is_leaving: bool) -> Readiness {
+/// Returns whether the coordinator serves, or all reasons why not. One whose store refuses commands serves, as long as it renews:
+/// without it, a balancer could cut off sessions whose locks are still kept.
+fn judge(
+    store: &StoreStatus,
+    late: &LateRenewals,
+    refused: Vec<String>,
+    is_leaving: bool,
+) -> Readiness {
     if is_leaving {
         return Readiness::not_ready(DRAINING);
     }
     let mut reasons = Vec::new();
-    if let StoreStatus::Down { reason, .. } = store {
-        reasons.push(reason.to_string());
+    if let StoreStatus::Down { cause, reason } = store {
+        reasons.push(format!("{reason}{}", cause.advice()));
     }
     if late.sessions > 0 {
         let of = match late.sessions {
@@ -124,10 +131,13 @@ fn judge(store: &StoreStatus, late: &LateRenewals, is_leaving: bool) -> Readines
             late.oldest.as_secs_f64()
         ));
     }
-    if reasons.is_empty() {
-        Readiness::ready()
+    let serves = reasons.is_empty();
+    reasons.extend(refused);
+    let reasons = reasons.join("; ");
+    if serves {
+        Readiness::ready_although(reasons)
     } else {
-        Readiness::not_ready(reasons.join("; "))
+        Readiness::not_ready(reasons)
     }
 }
 
@@ -179,13 +189,21 @@ mod tests {
             oldest: Duration::from_millis(1250),
         };
         let none = LateRenewals::default();
-        assert_eq!(judge(&up, &none, false), Readiness::ready());
-        let silent = Readiness::not_ready("Redis did not answer");
-        assert_eq!(judge(&down, &none, false), silent);
+        let judged = |store, late, refused: &[&str]| {
+            let refused = refused.iter().map(|&it| it.to_owned());
+            judge(store, late, refused.collect(), false)
+        };
+        assert_eq!(judged(&up, &none, &[]), Readiness::ready());
+        let refused = Readiness::ready_although("Redis is full; Redis is a replica");
+        let kinds = ["Redis is full", "Redis is a replica"];
+        assert_eq!(judged(&up, &none, &kinds), refused);
+        let silent = "Redis did not answer (docs/doctor.md#store-unreachable)";
+        assert_eq!(judged(&down, &none, &[]), Readiness::not_ready(silent));
         let reason = "the renewals of 2 sessions are late, the oldest has been due for 1.2 s";
-        assert_eq!(judge(&up, &late, false), Readiness::not_ready(reason));
-        let both = Readiness::not_ready(format!("Redis did not answer; {reason}"));
-        assert_eq!(judge(&down, &late, false), both);
-        assert_eq!(judge(&down, &late, true), Readiness::not_ready(DRAINING));
+        assert_eq!(judged(&up, &late, &[]), Readiness::not_ready(reason));
+        let both = Readiness::not_ready(format!("{silent}; {reason}; Redis is full"));
+        assert_eq!(judged(&down, &late, &kinds[..1]), both);
+        let leaving = judge(&down, &late, Vec::new(), true);
+        assert_eq!(leaving, Readiness::not_ready(DRAINING));
     }
 }

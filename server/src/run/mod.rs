@@ -108,6 +108,7 @@ pub async fn run_and_announce(
         limits.clone(),
         liveness.clone(),
         audit.clone(),
+        access.clone(),
     );
     let coordinator = start_coordinator(&config, id, shared, &background)?;
     let traces = Traces::start(&config, coordinator.id().as_str()).map_err(|error| {
@@ -121,7 +122,6 @@ pub async fn run_and_announce(
     let stages = Shutdown {
         suspended: suspension::watch_for(&liveness, &background),
         draining: CancellationToken::new(),
-        drain_timeout: config.drain_timeout,
         stopping: CancellationToken::new(),
     };
     let (readiness, ready) = watch::channel(Readiness::not_ready("starting"));
@@ -189,8 +189,11 @@ pub async fn run_and_announce(
         .serve_websockets(config.keepalive_interval)
         .limit_others(|path| !Method::at(path).is_ours(), small);
     let has_tls = config.tls_cert.is_some();
+    // No page knows a token; but an open coordinator takes any.
+    let asking = access.clone();
     let connect = connect.refuse_gets(move |head| {
-        !has_tls && !head.headers.contains_key(AUTHORIZATION) && !has_certain_host(head)
+        let shows_token = !asking.is_open() && head.headers.contains_key(AUTHORIZATION);
+        !has_tls && !shows_token && !has_certain_host(head)
     });
     let router = http2_server(&config)
         // The outermost: what follows sees gRPC alone.
@@ -224,7 +227,7 @@ pub async fn run_and_announce(
     tokio::spawn(
         background
             .clone()
-            .run_until_cancelled_owned(follow_moves(audit, reload)),
+            .run_until_cancelled_owned(follow_moves(audit, reload.clone())),
     );
     // The accept loop counts as ended if it is dropped before `closing`, so nothing may fail from here on.
     let closing = CancellationToken::new();
@@ -239,7 +242,7 @@ pub async fn run_and_announce(
     );
     let incoming = liveness.keep("accept loop", &closing, incoming);
     // Follows the configuration from here on: the connections begin with the limits of the initial one.
-    let following = limits.follow(connections.clone(), background.clone());
+    let following = limits.follow(connections.clone(), metrics.clone(), background.clone());
     tokio::spawn(following);
     service_manager::ready();
     let grpc = router.serve_with_incoming_shutdown(incoming, closing.clone().cancelled_owned());
@@ -251,6 +254,7 @@ pub async fn run_and_announce(
             metrics,
             readiness: ready.clone(),
             liveness,
+            reload,
         },
         page,
         background.clone(),
@@ -321,7 +325,7 @@ fn page(config: &Config, listeners: &Listeners) -> io::Result<Option<Page>> {
 fn start_coordinator(
     config: &Config,
     id: CoordinatorId,
-    (metrics, limits, liveness, audit): (Metrics, Limits, Liveness, Audit),
+    (metrics, limits, liveness, audit, access): (Metrics, Limits, Liveness, Audit, Access),
     background: &CancellationToken,
 ) -> Result<Coordinator, RunError> {
     let options = leasehold_store::Options {
@@ -357,6 +361,7 @@ fn start_coordinator(
         metrics,
         limits,
         audit,
+        access,
         liveness,
     };
     Ok(Coordinator::start(parts, wake_ups, background))

@@ -1,10 +1,14 @@
 //! `AdminService`: listings, force-release and status, for operators.
 
-use std::sync::atomic::Ordering;
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use futures_util::stream;
 use leasehold_core::{
-    ended::EndedCount,
+    command::{One, Op},
+    ended::{EndedCount, Mark},
     name::{LockName, MAX_NAME},
 };
 use leasehold_proto::v1::{
@@ -15,23 +19,45 @@ use leasehold_proto::v1::{
     WatchLocksRequest, WatchLocksResponse, admin_service_server::AdminService,
 };
 use leasehold_store::{Page, clock};
-use tonic::{Request, Response, Status};
+use prost::Message as _;
+use tokio::{sync::oneshot, time::timeout};
+use tonic::{Extensions, Request, Response, Status};
 
 use super::{
-    ending::Ending,
+    ending::{self, Ending},
     listing::{Listings, SHOWN_WAITERS},
     names,
     server_stream::{self, ServerStream},
-    status::{StatusSources, sees_all},
+    status::StatusSources,
     streams::{Streams, draining},
 };
 use crate::{
-    access::rules::{Granted, Permission, Place},
+    access::{
+        Caller, Rights,
+        rules::{Granted, Permission, Place},
+    },
+    audit::{Action, Operator},
     convert,
+    layered::Kept,
+    listener::ConnectionHandle,
     sessions::SessionInfo,
     status::{Reason, Refusal},
     watch::Watching,
 };
+
+/// Names that are listed at a time, of which a page has as many as fit.
+const PART: usize = 16;
+/// Longest time for which a caller's listing keeps its turn. Answers that nobody reads are kept for longer.
+const LONGEST_TURN: Duration = Duration::from_secs(60);
+/// Bytes after which a page of a listing ends.
+const MOST_BYTES: usize = 1 << 20;
+/// What a listing shows of a lock.
+const LISTED: Op = Op::View {
+    waiters: 0,
+    value_bytes: LISTED_VALUE,
+};
+/// Most bytes of a value in a listing.
+const LISTED_VALUE: usize = 64;
 
 /// Carries an operator's action out to its end, with its lines in the log and the audit log, though its caller goes away meanwhile.
 async fn to_its_end<T: Send + 'static>(
@@ -39,6 +65,15 @@ async fn to_its_end<T: Send + 'static>(
 ) -> Result<T, Refusal> {
     let carried_out = tokio::spawn(action).await;
     carried_out.unwrap_or_else(|_| Err(names::unexpected("an operator's action")))
+}
+
+/// Returns the operator of a request, as far as it is known.
+fn operator(extensions: &Extensions, caller: &Caller) -> Operator {
+    let connection = extensions.get::<ConnectionHandle>();
+    Operator {
+        identity: caller.identity().map(str::to_owned),
+        peer: connection.map(ConnectionHandle::peer_addr),
+    }
 }
 
 /// Returns whether what failed may have happened: the audit log tells of it then.
@@ -74,23 +109,38 @@ impl AdminService for Admin {
         let request = request.into_inner();
         check_prefix(&request.prefix)?;
         let size = convert::page_size("page_size", request.page_size, self.max_page_size())?;
-        let page = self.visible(&request, size, rights.granted()).await?;
-        let views = self
-            .listings
-            .views(&self.streams.coordinator, &page.names, 0)
-            .await?;
-        let mut locks = Vec::with_capacity(views.len());
-        for (name, view) in page.names.iter().zip(views) {
-            let Some(view) = view else { continue };
-            // A lock that came free since it was found is not listed.
-            if view.holder_count > 0 || view.closed_for.is_some() || view.waiter_count > 0 {
-                locks.push(convert::lock_view(name, &view));
+        let turn = self.turn(&rights).await;
+        let mut answer = ListLocksResponse {
+            locks: Vec::new(),
+            next_page_token: request.page_token.clone(),
+        };
+        // As many names as a page may have, and as many bytes.
+        let (mut seen, mut bytes) = (0, 0);
+        while seen < size && bytes < MOST_BYTES {
+            let token = answer.next_page_token;
+            let part = PART.min(size - seen);
+            let page = self.visible((&request.prefix, token), part, rights.granted());
+            let Page { names, next } = page.await.map_err(|refusal| rights.shown(refusal))?;
+            let coordinator = &self.streams.coordinator;
+            let views = self.listings.views(coordinator, &names, &LISTED).await;
+            let views = views.map_err(|refusal| rights.shown(refusal))?;
+            for (name, view) in names.iter().zip(views) {
+                let Some(view) = view else { continue };
+                // A lock that came free since it was found is not listed.
+                if view.holder_count > 0 || view.closed_for.is_some() || view.waiter_count > 0 {
+                    let lock = convert::lock_view(name, &view);
+                    bytes += lock.encoded_len();
+                    answer.locks.push(lock);
+                }
+            }
+            // A part without locks was looked for all the same.
+            seen += names.len().max(part);
+            answer.next_page_token = next;
+            if answer.next_page_token.is_empty() {
+                break;
             }
         }
-        Ok(Response::new(ListLocksResponse {
-            locks,
-            next_page_token: page.next,
-        }))
+        Ok(with(turn, answer))
     }
 
     async fn get_lock(
@@ -101,9 +151,11 @@ impl AdminService for Admin {
         let rights = self.streams.access.rights(request.extensions())?;
         let name = convert::lock_name("name", &request.get_ref().name, coordinator.store())?;
         rights.check(Permission::Inspect, Place::Either, name.as_str())?;
-        let view = names::view(coordinator, &name, SHOWN_WAITERS).await?;
+        let turn = self.turn(&rights).await;
+        let view = names::view(coordinator, &name, SHOWN_WAITERS).await;
+        let view = view.map_err(|refusal| rights.shown(refusal))?;
         let lock = Some(convert::lock_view(&name, &view));
-        Ok(Response::new(GetLockResponse { lock }))
+        Ok(with(turn, GetLockResponse { lock }))
     }
 
     async fn list_sessions(
@@ -111,7 +163,7 @@ impl AdminService for Admin {
         request: Request<ListSessionsRequest>,
     ) -> Result<Response<ListSessionsResponse>, Status> {
         let rights = self.streams.access.rights(request.extensions())?;
-        let sees_all = sees_all(rights.granted());
+        let sees_all = rights.granted().sees_all();
         let own = rights.caller().identity();
         let is_seen =
             |info: &SessionInfo| sees_all || own.is_some() && info.identity.as_deref() == own;
@@ -123,18 +175,21 @@ impl AdminService for Admin {
                 Refusal::field("page_token", "must be what the page before gave")
             })?),
         };
-        let mut page = self.streams.sessions.page(after, size + 1, is_seen);
-        let more = page.len() > size;
-        page.truncate(size);
-        let next_page_token = match page.last() {
-            Some(last) if more => last.id.to_string(),
-            _ => String::new(),
-        };
-        let sessions = page.iter().map(|info| self.session_view(info)).collect();
-        Ok(Response::new(ListSessionsResponse {
-            sessions,
-            next_page_token,
-        }))
+        let turn = self.turn(&rights).await;
+        let page = self.streams.sessions.page(after, size + 1, is_seen);
+        let mut answer = ListSessionsResponse::default();
+        let mut bytes = 0;
+        for info in &page {
+            if answer.sessions.len() == size || bytes >= MOST_BYTES {
+                let last = answer.sessions.last();
+                answer.next_page_token = last.map_or_else(String::new, |it| it.session_id.clone());
+                break;
+            }
+            let session = self.session_view(info);
+            bytes += session.encoded_len();
+            answer.sessions.push(session);
+        }
+        Ok(with(turn, answer))
     }
 
     async fn watch_locks(
@@ -142,11 +197,12 @@ impl AdminService for Admin {
         request: Request<WatchLocksRequest>,
     ) -> Result<Response<Self::WatchLocksStream>, Status> {
         let rights = self.streams.access.rights(request.extensions())?;
+        let account = self.streams.account(request.extensions());
         let prefix = request.into_inner().prefix;
         check_prefix(&prefix)?;
         rights.check(Permission::Inspect, Place::Either, &prefix)?;
         server_stream::check_feeds(self.streams.coordinator.store())?;
-        let place = self.streams.coordinator.limits().watcher()?;
+        let place = self.streams.coordinator.limits().watcher(account)?;
         let watcher = self.watching.watch(prefix.clone()).await;
         let watcher = watcher.ok_or_else(draining)?;
         let kept = (self.streams.coordinator.metrics().watchers.track(), place);
@@ -165,27 +221,30 @@ impl AdminService for Admin {
     ) -> Result<Response<ForceReleaseResponse>, Status> {
         let coordinator = &self.streams.coordinator;
         let rights = self.streams.access.rights(request.extensions())?;
+        let by = operator(request.extensions(), rights.caller());
         let request = request.into_inner();
         let name = convert::lock_name("name", &request.name, coordinator.store())?;
         let one = request.only.map(convert::forced_one).transpose()?;
         rights.check(Permission::Administer, Place::Either, name.as_str())?;
-        let (coordinator, by) = (
-            coordinator.clone(),
-            rights.caller().identity().map(str::to_owned),
-        );
+        let coordinator = coordinator.clone();
         let action = async move {
             let forced = names::force_release(&coordinator, &name, one).await;
-            let (by, released) = (
-                by.as_deref(),
-                forced.as_ref().map(|(released, _)| *released),
-            );
+            let released = forced.as_ref().map(|(released, _)| *released);
             let released = released.unwrap_or_else(may_have_happened);
-            tracing::info!(lock = %name, only = ?one, released, by, "force release");
-            let audit = coordinator.audit();
-            audit.operator("force_release", (Some(&name), None), by, released);
+            let identity = by.identity.as_deref();
+            tracing::info!(lock = %name, only = ?one, released, by = identity, "force release");
+            coordinator.audit().operator(Action {
+                name: "force_release",
+                lock: Some(name),
+                only: one,
+                session: None,
+                by,
+                has_effect: released,
+            });
             forced
         };
-        let (released, token) = to_its_end(action).await?;
+        let forced = to_its_end(action).await;
+        let (released, token) = forced.map_err(|refusal| rights.shown(refusal))?;
         Ok(Response::new(ForceReleaseResponse {
             released,
             fencing_token: token.get(),
@@ -198,27 +257,32 @@ impl AdminService for Admin {
     ) -> Result<Response<RequestReleaseResponse>, Status> {
         let coordinator = &self.streams.coordinator;
         let rights = self.streams.access.rights(request.extensions())?;
+        let by = operator(request.extensions(), rights.caller());
         let request = request.into_inner();
         let name = convert::lock_name("name", &request.name, coordinator.store())?;
         let only = convert::asked_holder("fencing_token", request.fencing_token)?;
         let asked = convert::release_request(&request)?;
         rights.check(Permission::Administer, Place::Either, name.as_str())?;
-        let (coordinator, by) = (
-            coordinator.clone(),
-            rights.caller().identity().map(str::to_owned),
-        );
+        let coordinator = coordinator.clone();
         let action = async move {
             let reason = asked.reason.as_str().to_owned();
             let counted = names::request_release(&coordinator, &name, only, asked).await;
-            let (by, asked_count) = (by.as_deref(), counted.as_ref().copied().unwrap_or(0));
-            tracing::info!(lock = %name, ?only, reason, asked_count, by, "request to release");
+            let asked_count = counted.as_ref().copied().unwrap_or(0);
+            let identity = by.identity.as_deref();
+            tracing::info!(lock = %name, ?only, reason, asked_count, by = identity, "request to release");
             let was_asked = counted.as_ref().map(|count| *count > 0);
-            let was_asked = was_asked.unwrap_or_else(may_have_happened);
-            let audit = coordinator.audit();
-            audit.operator("request_release", (Some(&name), None), by, was_asked);
+            coordinator.audit().operator(Action {
+                name: "request_release",
+                lock: Some(name),
+                only: only.map(One::Holder),
+                session: None,
+                by,
+                has_effect: was_asked.unwrap_or_else(may_have_happened),
+            });
             counted
         };
-        let asked_count = to_its_end(action).await?;
+        let counted = to_its_end(action).await;
+        let asked_count = counted.map_err(|refusal| rights.shown(refusal))?;
         Ok(Response::new(RequestReleaseResponse { asked_count }))
     }
 
@@ -229,19 +293,29 @@ impl AdminService for Admin {
         let coordinator = &self.streams.coordinator;
         let rights = self.streams.access.rights(request.extensions())?;
         let id = convert::session_id("session_id", &request.get_ref().session_id)?;
+        ending::check(rights.granted()).inspect_err(|refusal| rights.denied(refusal))?;
+        let by = rights.caller().key();
+        let operator = operator(request.extensions(), rights.caller());
+        // One search at a time, however many its caller asks for.
+        let account = coordinator.limits().account(rights.caller());
+        let turn = Arc::clone(account.ending()).lock_owned().await;
         let ending = Ending {
-            id,
+            mark: Mark { session: id, by },
+            granted: rights.granted().clone(),
             coordinator: coordinator.clone(),
             listings: self.listings.clone(),
         };
-        let checked = ending.check(rights.granted()).await;
-        checked.inspect_err(|refusal| rights.denied(refusal))?;
-        let by = rights.caller().identity().map(str::to_owned);
         let action = async move {
+            let _turn = (account, turn);
             let ended = ending.end().await;
-            let by = by.as_deref();
+            let by = operator.identity.as_deref();
             match &ended {
-                Ok(ended) => tracing::info!(session = %id, ?ended, by, "end of a session"),
+                Ok((ended, denied)) => {
+                    tracing::info!(session = %id, ?ended, by, "end of a session");
+                    if let Some(refusal) = denied {
+                        rights.denied(refusal);
+                    }
+                }
                 Err(refusal) => {
                     let why = &refusal.message;
                     tracing::warn!(session = %id, by, why = %why, "failed to end a session; it may end yet");
@@ -249,12 +323,21 @@ impl AdminService for Admin {
             }
             // Once it is marked, it ends, whatever fails then.
             let has_ended = match &ended {
-                Ok(ended) => *ended != EndedCount::default(),
+                Ok((ended, _)) => *ended != EndedCount::default(),
                 Err(refusal) => refusal.reason != Reason::TooManyEnded,
             };
-            let audit = ending.coordinator.audit();
-            audit.operator("end_session", (None, Some(id)), by, has_ended);
-            ended
+            ending.coordinator.audit().operator(Action {
+                name: "end_session",
+                lock: None,
+                only: None,
+                session: Some(id),
+                by: operator,
+                has_effect: has_ended,
+            });
+            match ended.map_err(|refusal| rights.shown(refusal))? {
+                (_, Some(denied)) => Err(denied),
+                (ended, None) => Ok(ended),
+            }
         };
         let ended = to_its_end(action).await?;
         Ok(Response::new(EndSessionResponse {
@@ -277,7 +360,8 @@ impl AdminService for Admin {
             return Err(Refusal::field("fencing_token", "must be positive").into());
         }
         rights.check(Permission::Inspect, Place::Either, name.as_str())?;
-        let view = names::view(coordinator, &name, 0).await?;
+        let view = names::view(coordinator, &name, 0).await;
+        let view = view.map_err(|refusal| rights.shown(refusal))?;
         let newest_token = view.token.map_or(0, |token| token.get());
         let current = newest_token == request.fencing_token;
         if !current {
@@ -299,6 +383,19 @@ impl AdminService for Admin {
 }
 
 impl Admin {
+    /// Waits until the caller has a turn for a listing: until then, others of its own are made, or on their way to it.
+    async fn turn(&self, rights: &Rights) -> Kept {
+        let account = self.streams.coordinator.limits().account(rights.caller());
+        // Nobody closes it.
+        let turn = Arc::clone(account.listings()).acquire_owned().await;
+        let (kept, sent) = oneshot::channel::<()>();
+        tokio::spawn(async move {
+            let _turn = (account, turn);
+            let _ = timeout(LONGEST_TURN, sent).await;
+        });
+        Kept::new(kept)
+    }
+
     fn max_page_size(&self) -> usize {
         self.streams.coordinator.limits().config().max_page_size
     }
@@ -306,20 +403,15 @@ impl Admin {
     /// Returns the names of a page that the caller may see.
     async fn visible(
         &self,
-        request: &ListLocksRequest,
+        (prefix, mut token): (&str, String),
         size: usize,
         granted: &Granted,
     ) -> Result<Page, Refusal> {
         let is_seen =
             |name: &LockName| granted.permits(Permission::Inspect, Place::Either, name.as_str());
-        let mut token = request.page_token.clone();
         loop {
-            let page = self
-                .streams
-                .coordinator
-                .store()
-                .list(&request.prefix, &token, size)
-                .await?;
+            let store = self.streams.coordinator.store();
+            let page = store.list(prefix, &token, size).await?;
             let mut page = page.map_err(|invalid| Refusal::field("page_token", invalid))?;
             // Some stores use a name as the token: a hidden name must not appear there either.
             let is_telling = page
@@ -355,6 +447,13 @@ impl Admin {
             metadata: info.metadata.clone(),
         }
     }
+}
+
+/// Returns an answer that keeps a turn until it is sent.
+fn with<T>(turn: Kept, answer: T) -> Response<T> {
+    let mut response = Response::new(answer);
+    response.extensions_mut().insert(turn);
+    response
 }
 
 fn check_prefix(prefix: &str) -> Result<(), Refusal> {

@@ -1,10 +1,13 @@
 //! End of a session by an operator: a mark for all coordinators, and then a search for what the session may have left in the store.
+//!
+//! The coordinator that has a session decides whether the operator may end it, when it does so. What the store has left is
+//! searched for among the names that the operator may administer.
 
-use std::{collections::BTreeSet, time::Duration, vec};
+use std::{time::Duration, vec};
 
 use leasehold_core::{
-    command::One,
-    ended::{EndChange, EndedCount, MOST_ENDED},
+    command::{One, Op},
+    ended::{EndChange, EndedCount, MOST_ENDED, MOST_ENDED_BY_ONE, Mark},
     id::{Predecessors, SessionId},
     name::LockName,
     view::{HolderView, NameView},
@@ -16,7 +19,7 @@ use super::{
     names,
 };
 use crate::{
-    access::rules::{Granted, Permission, Place},
+    access::rules::{Granted, Permission, Prefixes},
     coordinator::{Coordinator, marks::LOOK_INTERVAL},
     status::{Reason, Refusal},
 };
@@ -30,10 +33,21 @@ const PATIENCE: Duration = LOOK_INTERVAL.saturating_mul(2);
 const PAUSE: Duration = Duration::from_millis(100);
 /// Most searches for what is left.
 const MOST_PASSES: usize = 10;
+/// For how long a mark is kept that has done its work: a resume of what the session had may be on its way to the store.
+const SETTLED: Duration = Duration::from_secs(10);
+/// For how long the mark of a caller that may administer some locks is kept, from each look at it.
+const BRIEF: Duration = Duration::from_secs(30);
+/// A view of holders and waiters without their values.
+const SEARCH: Op = Op::View {
+    waiters: SHOWN_WAITERS,
+    value_bytes: 0,
+};
 
 /// End of one session.
 pub(super) struct Ending {
-    pub(super) id: SessionId,
+    pub(super) mark: Mark,
+    /// What the caller may do.
+    pub(super) granted: Granted,
     pub(super) coordinator: Coordinator,
     pub(super) listings: Listings,
 }
@@ -45,138 +59,181 @@ struct Part<'a> {
     predecessors: &'a Predecessors,
 }
 
-/// A walk through all locks that the store has.
+/// A walk through all locks that the store has of these names.
 struct Walk<'a> {
     ending: &'a Ending,
+    /// The prefixes that were not begun yet.
+    prefixes: Vec<String>,
     /// Those that were looked at.
     locks: vec::IntoIter<(LockName, NameView)>,
-    /// The token of the next page.
-    next: Option<String>,
+    /// The prefix of those that come next, and the token of their page.
+    next: Option<(String, String)>,
+}
+
+/// Checks that a caller may end any session at all.
+pub(super) fn check(granted: &Granted) -> Result<(), Refusal> {
+    match prefixes(granted).is_empty() {
+        true => Err(denied_but(EndedCount::default())),
+        false => Ok(()),
+    }
+}
+
+/// Returns the names that a caller may administer.
+fn prefixes(granted: &Granted) -> Prefixes {
+    let names = granted.names(Permission::Administer);
+    Prefixes::new(names.iter().flat_map(Prefixes::iter))
+}
+
+/// Returns the refusal of an end that has ended this nevertheless.
+fn denied_but(ended: EndedCount) -> Refusal {
+    let mut why = "to end a session needs the permission `administer` on all locks, or on each that it holds or waits for; so does the end of one that has resumed something from it".to_owned();
+    let EndedCount {
+        sessions,
+        holds,
+        waiters,
+        ..
+    } = ended;
+    if sessions > 0 {
+        why += &format!("; ended were {sessions} sessions, {holds} holds and {waiters} waits");
+    }
+    // Without the name of a lock that the caller may not see.
+    Refusal::new(Reason::PermissionDenied, why)
+        .with("permission", Permission::Administer.as_str())
+        .with("name", "")
 }
 
 impl Ending {
-    /// Checks that the caller may end the session: that it may administer all locks, or at least all that the session has now,
-    /// and all of the sessions that have resumed something from it.
-    pub(super) async fn check(&self, granted: &Granted) -> Result<(), Refusal> {
-        let is_permitted =
-            |name: &str| granted.permits(Permission::Administer, Place::Either, name);
-        if is_permitted("") {
-            return Ok(());
-        }
-        let mut ended = BTreeSet::from([self.id]);
-        loop {
-            let known = ended.len();
-            let (mut has_any, mut is_denied) = (false, false);
-            let mut locks = self.locks();
-            while let Some((name, view)) = locks.next().await? {
-                ended.extend(self.parts(&view).filter_map(|part| part.session));
-                let mut sessions = parts(&view).filter_map(|part| part.session);
-                let has = sessions.any(|session| ended.contains(&session));
-                has_any |= has;
-                // Where not everything is shown, the session may be among the rest.
-                let is_whole = view.holder_count <= view.holders.len() as u64
-                    && view.waiter_count <= view.waiters.len() as u64;
-                is_denied |= (has || !is_whole) && !is_permitted(name.as_str());
-            }
-            if is_denied || !has_any {
-                break;
-            }
-            // Those that were found on the way may have locks on the pages before.
-            if ended.len() == known {
-                return Ok(());
-            }
-        }
-        let why = "to end a session needs the permission `administer` on all locks, or on each that it, or a session that has resumed something from it, holds or waits for now";
-        let refusal = Refusal::new(Reason::PermissionDenied, why);
-        // Without the name of a lock that the caller may not see.
-        Err(refusal
-            .with("permission", Permission::Administer.as_str())
-            .with("name", ""))
-    }
-
-    /// Ends the session. Returns what was ended.
-    pub(super) async fn end(&self) -> Result<EndedCount, Refusal> {
-        let before = self.mark().await?;
+    /// Ends the session. Returns what was ended, and the refusal if not everything was for want of a permission.
+    pub(super) async fn end(&self) -> Result<(EndedCount, Option<Refusal>), Refusal> {
+        let before = self.begin().await?;
         // Here at once; other coordinators look at the marks.
-        self.coordinator.ends().end(self.id);
-        sleep(PATIENCE).await;
-        let given_up = Instant::now() + PATIENCE;
-        let mut counted = self.mark().await?;
-        while counted == before && Instant::now() < given_up {
-            sleep(PAUSE).await;
-            counted = self.mark().await?;
+        let mark = self.mark.clone();
+        self.coordinator.ends().end(mark, &self.granted);
+        let counted = self.answers(before).await?;
+        if counted.denied > before.denied {
+            return self.denied(counted.since(before)).await;
         }
+        let was_answered = counted != before;
         // What a coordinator has counted is on its way out, and would count twice.
-        let left = match counted != before && self.is_gone_soon().await? {
-            true => EndedCount::default(),
-            false => self.end_rest().await?,
-        };
+        let (mut found, sees_all) = self.search().await?;
+        if was_answered {
+            found = self.left_of(found).await?;
+        }
+        let is_nothing_left = found.is_empty() && sees_all;
+        let left = self.end_rest(found).await?;
         // Once more, so that a store that has forgotten the mark in a fail-over has it.
-        let after = self.mark().await?;
+        let after = self.begin().await?.max(counted);
         // So would what a coordinator has counted since the search began.
         let counted = match left == EndedCount::default() {
             true => after,
             false => counted,
         };
+        let EndedCount {
+            sessions, denied, ..
+        } = after.since(before);
         let ended = EndedCount {
-            sessions: after.sessions.saturating_sub(before.sessions),
-            holds: counted.holds.saturating_sub(before.holds),
-            waiters: counted.waiters.saturating_sub(before.waiters),
+            sessions,
+            ..counted.since(before).plus(left)
         };
-        Ok(ended.plus(left))
+        if denied > 0 {
+            return self.denied(ended).await;
+        }
+        // Whether a session that has nothing exists is not for those who may administer some locks.
+        let is_unknown = ended == EndedCount::default() && !self.granted.administers_all();
+        if is_unknown || was_answered && is_nothing_left {
+            self.change(EndChange::Settle(self.mark.clone(), SETTLED))
+                .await?;
+        }
+        Ok((ended, is_unknown.then(|| denied_but(ended))))
+    }
+
+    /// Forgets the mark, so that nothing ends later. Returns what was ended, and the refusal.
+    async fn denied(&self, ended: EndedCount) -> Result<(EndedCount, Option<Refusal>), Refusal> {
+        let forgotten = EndChange::Settle(self.mark.clone(), Duration::from_millis(1));
+        self.change(forgotten).await?;
+        let ended = EndedCount { denied: 0, ..ended };
+        Ok((ended, Some(denied_but(ended))))
     }
 
     /// Marks the session for all coordinators. Returns what they have ended because of the mark so far.
-    async fn mark(&self) -> Result<EndedCount, Refusal> {
-        // As long as a session may have anything that its coordinator does not renew.
-        let kept_for = self.coordinator.bounds().token_memory();
-        let change = EndChange::Mark(self.id, kept_for);
-        let marks = self.coordinator.store().ended_sessions(Some(change)).await;
-        let Some(marks) = marks? else {
-            return Err(Refusal::new(
-                Reason::TooManyEnded,
-                format!("{MOST_ENDED} sessions were ended in the last {kept_for:?}, and the store keeps no more marks; try again later"),
-            )
-            .with("limit", MOST_ENDED));
+    async fn begin(&self) -> Result<EndedCount, Refusal> {
+        let kept_for = match self.granted.administers_all() {
+            // As long as a session may have anything that its coordinator does not renew.
+            true => self.coordinator.bounds().token_memory(),
+            // What the caller is denied must not end when it has long heard so.
+            false => BRIEF,
         };
-        let mut marks = marks.into_iter().filter(|(id, _)| *id == self.id);
-        Ok(marks.next().map(|(_, count)| count).unwrap_or_default())
+        let counted = self.change(EndChange::Mark(self.mark.clone(), kept_for));
+        counted.await?.ok_or_else(|| {
+            let why = format!(
+                "the store keeps no more than {MOST_ENDED} marks of sessions that are to end, and {MOST_ENDED_BY_ONE} of one caller; try again later"
+            );
+            Refusal::new(Reason::TooManyEnded, why).with("limit", MOST_ENDED)
+        })
     }
 
-    /// Waits until the store has nothing of the session any more. Returns whether that came in time.
-    async fn is_gone_soon(&self) -> Result<bool, Refusal> {
+    /// Changes the mark. Returns what was counted, `None` if there is no room for a mark.
+    async fn change(&self, change: EndChange) -> Result<Option<EndedCount>, Refusal> {
+        let marks = self.coordinator.store().ended_sessions(Some(change)).await;
+        Ok(marks?.map(|marks| {
+            let mut marks = marks.into_iter().filter(|(mark, _)| *mark == self.mark);
+            marks.next().map(|(_, count)| count).unwrap_or_default()
+        }))
+    }
+
+    /// Waits for what the coordinators say. Returns what they have ended in all.
+    async fn answers(&self, before: EndedCount) -> Result<EndedCount, Refusal> {
+        sleep(PATIENCE).await;
         let given_up = Instant::now() + PATIENCE;
-        while self.is_in_store().await? {
-            if Instant::now() >= given_up {
-                return Ok(false);
-            }
+        let mut counted = self.begin().await?;
+        while counted == before && Instant::now() < given_up {
             sleep(PAUSE).await;
+            counted = self.begin().await?;
         }
-        Ok(true)
+        Ok(counted)
     }
 
-    /// Returns whether the store has anything of the session.
-    async fn is_in_store(&self) -> Result<bool, Refusal> {
-        let mut locks = self.locks();
-        while let Some((_, view)) = locks.next().await? {
+    /// Returns the names of the locks that have something of the session, and whether all of each lock was seen.
+    async fn search(&self) -> Result<(Vec<LockName>, bool), Refusal> {
+        let (mut locks, mut found, mut sees_all) = (self.locks(), Vec::new(), true);
+        while let Some((name, view)) = locks.next().await? {
+            sees_all &= view.holder_count <= view.holders.len() as u64
+                && view.waiter_count <= view.waiters.len() as u64;
             if self.parts(&view).next().is_some() {
-                return Ok(true);
+                found.push(name);
             }
         }
-        Ok(false)
+        Ok((found, sees_all))
     }
 
-    /// Ends what the store still has of the session, and of what others have resumed of it: their coordinators may be dead.
+    /// Waits until these locks have nothing of the session any more, and returns those that still have after a while.
+    async fn left_of(&self, mut names: Vec<LockName>) -> Result<Vec<LockName>, Refusal> {
+        let given_up = Instant::now() + PATIENCE;
+        while !names.is_empty() && Instant::now() < given_up {
+            sleep(PAUSE).await;
+            let views = self.listings.views(&self.coordinator, &names, &SEARCH);
+            let mut views = views.await?.into_iter();
+            names.retain(|_| {
+                let view = views.next().flatten();
+                view.is_some_and(|view| self.parts(&view).next().is_some())
+            });
+        }
+        Ok(names)
+    }
+
+    /// Ends what these locks have of the session, and of what others have resumed of it: their coordinators may be dead.
     /// Searches until nothing is found.
-    async fn end_rest(&self) -> Result<EndedCount, Refusal> {
+    async fn end_rest(&self, mut names: Vec<LockName>) -> Result<EndedCount, Refusal> {
         let mut ended = EndedCount::default();
         for _ in 0..MOST_PASSES {
-            let mut found = false;
-            let mut locks = self.locks();
-            while let Some((name, view)) = locks.next().await? {
+            if names.is_empty() {
+                return Ok(ended);
+            }
+            let views = self.listings.views(&self.coordinator, &names, &SEARCH);
+            for (name, view) in names.iter().zip(views.await?) {
+                let Some(view) = view else { continue };
                 for Part { one, .. } in self.parts(&view) {
-                    found = true;
-                    let forced = names::force_release(&self.coordinator, &name, Some(one));
+                    let forced = names::force_release(&self.coordinator, name, Some(one));
                     let (is_released, _) = forced.await?;
                     let counter = match one {
                         One::Holder(_) => &mut ended.holds,
@@ -185,9 +242,7 @@ impl Ending {
                     *counter += u32::from(is_released);
                 }
             }
-            if !found {
-                return Ok(ended);
-            }
+            (names, _) = self.search().await?;
         }
         Err(Refusal::new(
             Reason::StoreIndeterminate,
@@ -195,18 +250,19 @@ impl Ending {
         ))
     }
 
-    /// Begins to walk through the locks.
+    /// Begins to walk through the locks that the caller may administer.
     fn locks(&self) -> Walk<'_> {
         Walk {
             ending: self,
+            prefixes: prefixes(&self.granted).iter().map(str::to_owned).collect(),
             locks: Vec::new().into_iter(),
-            next: Some(String::new()),
+            next: None,
         }
     }
 
     /// Returns what a view shows of the session, and of those that have resumed it.
     fn parts<'v>(&self, view: &'v NameView) -> impl Iterator<Item = Part<'v>> {
-        let id = self.id;
+        let id = self.mark.session;
         parts(view).filter(move |part| {
             part.session == Some(id) || part.predecessors.iter().any(|session| session == id)
         })
@@ -225,19 +281,21 @@ impl Walk<'_> {
             if let Some(lock) = self.locks.next() {
                 return Ok(Some(lock));
             }
-            let Some(token) = self.next.take() else {
+            let next = self.next.take();
+            let next = next.or_else(|| Some((self.prefixes.pop()?, String::new())));
+            let Some((prefix, token)) = next else {
                 return Ok(None);
             };
-            let page = coordinator.store().list("", &token, PAGE).await?;
+            let page = coordinator.store().list(&prefix, &token, PAGE).await?;
             let page = page.map_err(|invalid| Refusal::field("page_token", invalid))?;
-            let views = listings.views(coordinator, &page.names, SHOWN_WAITERS);
+            let views = listings.views(coordinator, &page.names, &SEARCH);
             let views = views.await?;
             let locks = page.names.into_iter().zip(views);
             let locks: Vec<_> = locks
                 .filter_map(|(name, view)| Some((name, view?)))
                 .collect();
             self.locks = locks.into_iter();
-            self.next = (!page.next.is_empty()).then_some(page.next);
+            self.next = (!page.next.is_empty()).then_some((prefix, page.next));
         }
     }
 }

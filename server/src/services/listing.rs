@@ -6,10 +6,10 @@
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use leasehold_core::{name::LockName, view::NameView};
+use leasehold_core::{command::Op, name::LockName, view::NameView};
 use tokio::sync::Semaphore;
 
-use super::names::{unexpected, view};
+use super::names::{seen, unexpected};
 use crate::{
     coordinator::Coordinator,
     status::{Reason, Refusal},
@@ -18,9 +18,10 @@ use crate::{
 /// Most waiters that are shown of a name.
 pub(super) const SHOWN_WAITERS: usize = 100;
 /// Number of names that are looked at in one go.
-const SLICE: usize = 16;
-/// Most such slices that are on their way to the store, for all listings together.
-const SLICES: usize = 4;
+const SLICE: usize = 4;
+/// Most such slices that are on their way to the store, for all listings together. A lock with very many holders and large values
+/// takes Redis milliseconds.
+const SLICES: usize = 1;
 
 /// The part of the way to the store that listings have.
 #[derive(Clone, Debug)]
@@ -33,8 +34,8 @@ impl Default for Listings {
 }
 
 impl Listings {
-    /// Shows these names, each with at most this many waiters; `None` for one that is somebody else's key. Slice by slice, between those of
-    /// other listings.
+    /// Shows these names as `op` does, a view; `None` for one that is somebody else's key. Slice by slice, between those of other
+    /// listings.
     ///
     /// May be dropped at any point; what is on its way then counts until it has arrived.
     ///
@@ -45,15 +46,18 @@ impl Listings {
         &self,
         coordinator: &Coordinator,
         names: &[LockName],
-        waiters: usize,
+        op: &Op,
     ) -> Result<Vec<Option<NameView>>, Refusal> {
         let mut views = Vec::with_capacity(names.len());
         for slice in names.chunks(SLICE) {
             let part = Arc::clone(&self.0).acquire_owned().await;
-            let (coordinator, slice) = (coordinator.clone(), slice.to_vec());
+            let (coordinator, slice, op) = (coordinator.clone(), slice.to_vec(), op.clone());
             let looked = tokio::spawn(async move {
                 let _part = part;
-                join_all(slice.iter().map(|name| view(&coordinator, name, waiters))).await
+                let looks = slice
+                    .iter()
+                    .map(|name| seen(&coordinator, name, op.clone()));
+                join_all(looks).await
             });
             for view in looked.await.map_err(|_| unexpected("view"))? {
                 views.push(match view {

@@ -77,18 +77,19 @@ impl LockService for Locks {
             value: convert::value("value", &request.value)?,
             ttl,
             lock_delay: convert::lock_delay("lock_delay", request.lock_delay, bounds)?,
+            max_hold: None,
             mark: convert::request_key("request_key", &request.request_key)?
                 .map(|key| request_key::mark(rights.caller(), &name, mode, key)),
         };
         rights.check(Permission::Acquire, Place::Lock, name.as_str())?;
-        // The caller can't renew it beyond that.
         let bound = rights.granted().max_hold(Place::Lock, name.as_str());
         if let (Some(bound), Some(_)) = (bound, request.mark) {
             let why = "a repeated request would extend it; acquire it without a request_key, or on a session";
             return Err(bounded(name.as_str(), bound, why).into());
         }
+        // The caller can't renew it beyond that, nor can a session that resumes it.
         let ttl = bound.map_or(ttl, |bound| ttl.min(bound));
-        request.ttl = ttl;
+        (request.ttl, request.max_hold) = (ttl, bound);
         let mut rights_then = rights.clone();
         let holder = Holder {
             identity: coordinator.audit().text(rights.caller().identity()),
@@ -187,7 +188,7 @@ impl LockService for Locks {
         let stamped = coordinator
             .execute(&name, op)
             .await
-            .map_err(Refusal::from)?;
+            .map_err(|error| rights.shown(error.into()))?;
         let renewed = stamped.executed.reply == Reply::Renewed;
         if renewed {
             let until = stamped.sent_at.after(ttl);
@@ -211,8 +212,8 @@ impl LockService for Locks {
         let owner = convert::owner_id("owner_id", &request.owner_id)?;
         rights.check(Permission::Acquire, Place::Lock, name.as_str())?;
         followed.script();
-        let released =
-            names::release(coordinator, &name, owner, rights.caller().identity()).await?;
+        let released = names::release(coordinator, &name, owner, rights.caller().identity()).await;
+        let released = released.map_err(|refusal| rights.shown(refusal))?;
         Ok(Response::new(ReleaseResponse { released }))
     }
 }

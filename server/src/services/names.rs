@@ -39,7 +39,16 @@ pub(crate) async fn view(
     name: &LockName,
     waiters: usize,
 ) -> Result<NameView, Refusal> {
-    let stamped = coordinator.execute(name, Op::View { waiters }).await?;
+    seen(coordinator, name, Op::view(waiters)).await
+}
+
+/// Returns what [`Op::View`] shows of a name.
+pub(super) async fn seen(
+    coordinator: &Coordinator,
+    name: &LockName,
+    op: Op,
+) -> Result<NameView, Refusal> {
+    let stamped = coordinator.execute(name, op).await?;
     match stamped.executed.reply {
         Reply::Seen(view) => Ok(*view),
         _ => Err(unexpected("view")),

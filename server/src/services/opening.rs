@@ -3,13 +3,13 @@
 use std::{collections::HashMap, time::Duration};
 
 use leasehold_core::{
-    name::{ClientName, LockName},
+    name::ClientName,
     session::{LostLock, Resumption},
 };
 use leasehold_proto::v1::{SessionOpen, SessionRequest, session_request::Request};
 
 use crate::{
-    access::rules::{Granted, Permission, Place},
+    access::rules::Granted,
     convert::{self, Resumptions},
     coordinator::Coordinator,
     status::{Reason, Refusal},
@@ -85,10 +85,7 @@ impl Opening {
             self.first = Some(first);
             return Ok(None);
         }
-        // What is held of an election of that name is an exclusive hold; if this is not, it is lost when it is known.
-        let may_be =
-            |name: &LockName| granted.permits(Permission::Acquire, Place::Either, name.as_str());
-        (first.resume, first.denied) = std::mem::take(&mut self.resume).finish(may_be);
+        (first.resume, first.denied) = std::mem::take(&mut self.resume).finish(granted);
         Ok(Some(first))
     }
 }

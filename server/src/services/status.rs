@@ -14,10 +14,11 @@ use super::streams::Streams;
 use crate::{
     access::{
         Rights,
-        rules::{Granted, Permission, Place, Prefixes},
+        rules::{Granted, Permission, Prefixes},
     },
     admin_http::Readiness,
     convert,
+    limits::most_connections,
     listener::Connections,
     telemetry::open_files,
 };
@@ -33,11 +34,6 @@ pub struct StatusSources {
     pub ready: watch::Receiver<Readiness>,
     /// The connections of clients.
     pub connections: Connections,
-}
-
-/// Returns whether the caller may see everything at this coordinator.
-pub(super) fn sees_all(granted: &Granted) -> bool {
-    granted.permits(Permission::Inspect, Place::Lock, "")
 }
 
 impl StatusSources {
@@ -57,7 +53,7 @@ impl StatusSources {
             ..GetStatusResponse::default()
         };
         // Others see neither the load, nor the store, nor why the coordinator does not serve, nor settings.
-        if !sees_all(rights.granted()) {
+        if !rights.granted().sees_all() {
             return shown;
         }
         let store_state = match *coordinator.store().status().borrow() {
@@ -70,11 +66,7 @@ impl StatusSources {
         let [min_ttl, default_ttl, max_ttl] =
             [bounds.min, bounds.default, bounds.max].map(|ttl| Some(convert::wire_duration(ttl)));
         GetStatusResponse {
-            reason: if ready.ready {
-                String::new()
-            } else {
-                ready.reason
-            },
+            reason: ready.reason,
             store: config.store.to_string(),
             store_state: store_state.into(),
             session_count: Some(load.sessions),
@@ -94,7 +86,7 @@ impl StatusSources {
     fn limits(&self) -> Vec<LimitView> {
         let limits = self.streams.coordinator.limits();
         let connections = self.connections.len();
-        let bound = limits.config().max_connections;
+        let bound = most_connections(limits.config().max_connections);
         let counts = limits.in_use().into_iter();
         let counts = counts.chain([("max-connections", connections, bound)]);
         let number = |count| u64::try_from(count).unwrap_or(u64::MAX);

@@ -64,6 +64,15 @@ struct Peer {
 }
 
 impl Streams {
+    /// Returns the account of a request's caller.
+    pub(super) fn account(&self, extensions: &Extensions) -> Arc<Account> {
+        let account = extensions.get().cloned();
+        account.unwrap_or_else(|| {
+            let caller = Caller::of(extensions);
+            self.coordinator.limits().account(&caller)
+        })
+    }
+
     /// Answers a new stream, and serves it with a task of its own. What is wrong with its first message ends it.
     pub(super) fn begin(
         &self,
@@ -80,14 +89,10 @@ impl Streams {
             return Err(draining().into());
         }
         let rights = self.access.rights(extensions)?;
-        let account = extensions.get().cloned();
         let peer = Peer {
             connection,
             rights,
-            account: account.unwrap_or_else(|| {
-                let caller = Caller::of(extensions);
-                self.coordinator.limits().account(&caller)
-            }),
+            account: self.account(extensions),
         };
         let caller = CallerContext::of_stream(extensions);
         let following = Following::new(self.traces.clone(), caller);

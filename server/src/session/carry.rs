@@ -171,9 +171,12 @@ impl Carrier {
             Output::NotOpened => self.place = None,
             Output::Succeeds(predecessors) => self.endable.succeeds(&predecessors),
             Output::Note(note) => {
-                if let Note::Lost(owner, why) = note {
+                if let Note::Lost(_, owner, why) = &note {
                     let is_ended = self.executor.why() == Why::SessionEnded;
-                    self.coordinator.audit().lost(&owner, why, is_ended);
+                    self.coordinator.audit().lost(owner, *why, is_ended);
+                }
+                if let Note::Expired(_, owner) = &note {
+                    self.coordinator.audit().ending(owner, Why::NotRenewed);
                 }
                 let info = self.place.as_ref().map(|place| place.listed.info());
                 self.outbox.note(note, info);

@@ -4,7 +4,7 @@
 //! others do to its locks, the fate of its connection, and time, and carries out what the machine says. However the task ends,
 //! dropping the driver ends the session: what it has is released in the background.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use futures_util::{FutureExt, StreamExt, TryStreamExt};
 use leasehold_core::{
@@ -12,8 +12,10 @@ use leasehold_core::{
     mode::Mode,
     name::LockName,
     session::{Config, Input, Phase, Request, Session, StreamEnd},
+    time::Moment,
 };
 use leasehold_store::clock;
+use prost::Message as _;
 use tokio::task::{consume_budget, yield_now};
 use tonic::Status;
 
@@ -30,8 +32,8 @@ use crate::{
         request::{self as messages, Requests},
         stream::Kind,
     },
-    coordinator::{Coordinator, executor::with_context, inbox::InboxEvent},
-    listener::ConnectionHandle,
+    coordinator::{Coordinator, end_order::Decision, executor::with_context, inbox::InboxEvent},
+    listener::{ConnectionHandle, SilenceAllowed},
     outbox::Outbox,
     status::{Reason, Refusal},
     telemetry::waits::RequestKind,
@@ -44,15 +46,25 @@ const EVENTS_IN_A_ROW: usize = 32;
 /// Number of events for which an idle session keeps memory.
 const EVENTS_KEPT: usize = 4;
 
+/// Bytes of gRPC before each message.
+const PREFIX: usize = 5;
+
 /// A session and what it is served with. It is on the heap, and made before the future that serves it: that future, in which each
 /// value that is passed on has a place of its own, would take three times as much.
 struct Driver {
     kind: Kind,
     session: Session,
     carrier: Carrier,
+    /// When to ask the client to move to another stream; `None` if it is not to be asked, or was.
+    asked_to_move_at: Option<Moment>,
+    /// Bytes of its requests after which to ask so; `None` for any number.
+    max_stream_size: Option<usize>,
+    /// Bytes of its requests since it was opened, or asked to move because of them.
+    received: usize,
     connection: ConnectionHandle,
+    /// The client may be silent for its TTL.
+    _silence: SilenceAllowed,
     signals: Signals,
-    drain_timeout: Duration,
 }
 
 /// Opens a session at once, and returns what serves it until it ends.
@@ -86,7 +98,7 @@ fn open(
     let kind = opened.kind;
     let resume = std::mem::take(&mut opened.resume);
     outbox.following.of(opened.id);
-    let (request, lease) = (opened.request_id, opened.lease.clone());
+    let (request, lease, ttl) = (opened.request_id, opened.lease.clone(), opened.lease.ttl());
     let config = Config {
         id: opened.id,
         client_name: opened.client_name.clone(),
@@ -102,13 +114,24 @@ fn open(
         carrier.outbox.send(Err(refusal.into()));
         return Err(Box::new(carrier.outbox));
     }
+    // A candidacy on a stream of its own can't be resumed.
+    let settings = carrier.coordinator.limits().config();
+    let settings = Some(settings).filter(|_| matches!(kind, Kind::LeaseStream));
+    let age = settings
+        .as_ref()
+        .and_then(|settings| settings.max_session_age);
+    let max_stream_size = settings.and_then(|settings| settings.max_stream_size);
     Ok(Box::new(Driver {
         kind,
+        max_stream_size,
+        received: 0,
+        asked_to_move_at: age
+            .map(|age| clock::now().after(age.mul_f64(fastrand::f64() / 2.0 + 0.75))),
         session: with_context(|context| Session::open(config, lease, request, resume, context)),
         carrier,
+        _silence: connection.allow_silence(ttl),
         connection,
         signals,
-        drain_timeout: shutdown.drain_timeout,
     }))
 }
 
@@ -133,6 +156,10 @@ impl Driver {
             if driver.carrier.outbox.check_at().is_some_and(|at| at <= now) {
                 driver.carrier.outbox.check(now);
             }
+            if driver.asked_to_move_at.is_some_and(|at| at <= now) {
+                driver.asked_to_move_at = None;
+                driver.ask_to_move();
+            }
             if driver.session.next_timeout().is_some_and(|at| at <= now) {
                 with_context(|context| driver.session.handle_timeout(context));
             }
@@ -153,6 +180,7 @@ impl Driver {
             let due = [
                 driver.session.next_timeout(),
                 driver.carrier.outbox.check_at(),
+                driver.asked_to_move_at,
             ];
             alarm.set(due.into_iter().flatten().min(), now);
             let phase = driver.session.phase();
@@ -202,6 +230,12 @@ impl Driver {
         self.carrier.carry_out(&mut self.session);
     }
 
+    /// Asks the client to move to another stream, perhaps of this coordinator, within the time that a drain takes. If it can't, it stays.
+    fn ask_to_move(&mut self) {
+        let config = self.carrier.coordinator.limits().config();
+        self.handle(Input::Draining(config.drain_timeout));
+    }
+
     fn is_store_up(&self) -> bool {
         self.carrier.coordinator.store().status().borrow().is_up()
     }
@@ -226,10 +260,19 @@ impl Driver {
                 Input::StoreReply(id, result)
             }
             InboxEvent::Registry(owner, event) => Input::Registry(owner, event),
-            InboxEvent::EndedByOperator(mark) => {
+            InboxEvent::EndedByOperator(order) => {
+                let (session, endable) = (&self.session, &mut self.carrier.endable);
+                if !session.ends_with(order.mark.session) {
+                    return endable.goes_on(order.mark.session);
+                }
+                match order.decide(endable.id(), session.names()) {
+                    Decision::Ends => {
+                        endable.ends(&order.mark, session.holds(), session.acquires());
+                    }
+                    Decision::GoesOn => return endable.goes_on(order.mark.session),
+                    Decision::Denied => return endable.denies(&order.mark),
+                }
                 self.carrier.executor.set_why(Why::SessionEnded);
-                let (holds, acquires) = (self.session.holds(), self.session.acquires());
-                self.carrier.endable.ends(mark, holds, acquires);
                 Input::EndedByOperator
             }
             InboxEvent::ReleaseRequested(owner, request) => Input::ReleaseRequested(owner, request),
@@ -252,7 +295,7 @@ impl Driver {
             }
             // The stream says so itself.
             Signal::Ended(_) | Signal::Suspended => {}
-            Signal::Draining => self.handle(Input::Draining(self.drain_timeout)),
+            Signal::Draining => self.ask_to_move(),
             Signal::Store(is_up) => self.handle(Input::StoreUp(is_up)),
             Signal::Rights(Ok(granted)) => {
                 self.carrier.surroundings.granted = granted;
@@ -312,6 +355,13 @@ impl Driver {
         let heading = messages::heading(&request);
         let (request_id, kind) = (heading.id, heading.kind);
         self.carrier.coordinator.metrics().count_request(kind);
+        if let Some(most) = self.max_stream_size {
+            self.received += request.encoded_len() + PREFIX;
+            if self.received >= most {
+                self.received = 0;
+                self.asked_to_move_at = Some(clock::now());
+            }
+        }
         self.carrier.outbox.following.asked(&heading);
         match self.decode(request, kind) {
             Ok(request) => {

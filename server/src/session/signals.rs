@@ -1,7 +1,7 @@
 //! Rare signals to a session from outside, in one stream that is polled only when it has one, so that a session that
 //! is busy with messages does not pay for watching all of them.
 
-use std::{pin::pin, time::Duration};
+use std::pin::pin;
 
 use futures_util::{
     StreamExt,
@@ -22,8 +22,6 @@ use crate::{
 pub struct Shutdown {
     /// Sessions are told to finish.
     pub draining: CancellationToken,
-    /// Time that they are given.
-    pub drain_timeout: Duration,
     /// Sessions end, and leave what they hold to expire.
     pub stopping: CancellationToken,
     /// Changes when the machine was suspended.

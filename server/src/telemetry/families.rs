@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, atomic::AtomicU64},
 };
 
-use leasehold_core::{command::Loss, deadlock::share::BOUNDS};
+use leasehold_core::{command::Loss, deadlock::share::BOUNDS, name::LockName};
 use leasehold_store::measure::{Measures, Meter};
 use prometheus_client::{
     collector::Collector,
@@ -22,10 +22,15 @@ use super::{
     store::StoreCollector,
     waits::{Clocks, REQUESTS, RequestKind, Times, TimesCollector},
 };
-use crate::{convert, layered::Front, listener::Connections};
+use crate::{
+    config::Config, convert, layered::Front, limits::most_connections, listener::Connections,
+};
 
-/// Label with the reason of a loss, or the bound that was reached.
+/// Label with the reason of a loss, the bound that was reached, or the like.
 type Reason = [(&'static str, &'static str); 1];
+
+/// The limits that are shown, in the order in which [`Families::set_limits`] has them.
+const LIMITS: [&str; 3] = ["max-connections", "max-sessions", "max-watchers"];
 
 /// Declares every counter and level without labels once: its field, which has the metric's name, and its help.
 macro_rules! counts {
@@ -123,6 +128,7 @@ pub struct Families {
     live: Connections,
     requests: [Counter; REQUESTS.len()],
     lost: Family<Reason, Counter>,
+    limits: Family<Reason, Gauge>,
     deadlock_bounds: Family<Reason, Counter>,
     registry: Registry,
     /// Metrics of the process, whose names have no prefix.
@@ -180,6 +186,11 @@ impl Families {
         ] {
             registry.register(format!("connections_{name}"), help, total.clone());
         }
+        let build: Family<Reason, Gauge> =
+            register(&mut registry, "build_info", "The coordinator's version.");
+        build
+            .get_or_create(&[("version", env!("CARGO_PKG_VERSION"))])
+            .set(1);
         let scheduling_lag = Gauge::default();
         registry.register_with_unit(
             "scheduling_lag",
@@ -187,6 +198,14 @@ impl Families {
             Unit::Seconds,
             scheduling_lag.clone(),
         );
+        let limits: Family<Reason, Gauge> = register(
+            &mut registry,
+            "limit",
+            "Limits of this coordinator as a whole, by the name of their setting.",
+        );
+        for limit in LIMITS {
+            drop(limits.get_or_create(&[("limit", limit)]));
+        }
         let losses = [Loss::Expired, Loss::Deleted, Loss::Taken, Loss::Forced];
         let reasons = losses.map(convert::lost_reason_label);
         let requests = family(
@@ -207,6 +226,7 @@ impl Families {
                     .chain(["permission_revoked", "max_hold"])
                     .map(|reason| ("reason", reason)),
             ),
+            limits,
             deadlock_bounds: family(
                 &mut registry,
                 "deadlock_bounds",
@@ -232,10 +252,24 @@ impl Families {
         }
     }
 
-    /// Counts a lock that was lost in `leasehold_lost_total`, under the name of its reason in the API (`expired`,
-    /// `forced`, …).
-    pub fn count_lost(&self, reason: &'static str) {
+    /// Counts a lock that its holder has lost in `leasehold_lost_total`, and logs it, under the name of its reason in the API
+    /// (`expired`, `forced`, …). `client` is the holder's name, if it is still known.
+    pub fn lost(&self, lock: &LockName, client: Option<&str>, reason: &'static str) {
         self.lost.get_or_create(&[("reason", reason)]).inc();
+        tracing::info!(%lock, client, reason, "a lock was lost");
+    }
+
+    /// Shows the limits of the configuration in force.
+    pub fn set_limits(&self, config: &Config) {
+        let numbers = [
+            most_connections(config.max_connections),
+            config.max_sessions,
+            config.max_watchers,
+        ];
+        for (limit, number) in LIMITS.into_iter().zip(numbers) {
+            let number = i64::try_from(number).unwrap_or(i64::MAX);
+            self.limits.get_or_create(&[("limit", limit)]).set(number);
+        }
     }
 
     /// Counts a pass of deadlock detection that a bound made incomplete.

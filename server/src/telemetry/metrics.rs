@@ -52,13 +52,16 @@ impl Deref for Metrics {
 
 #[cfg(test)]
 mod tests {
+    use leasehold_core::name::LockName;
+
     use super::*;
 
     #[tokio::test]
     async fn every_metric_is_encoded_under_its_name() {
         let metrics = Metrics::default();
-        metrics.count_lost("expired");
-        metrics.count_lost("expired");
+        let name = LockName::parse("a").unwrap();
+        metrics.lost(&name, None, "expired");
+        metrics.lost(&name, Some("client"), "expired");
         let _session = metrics.sessions.track();
         metrics.grants.inc();
         let text = metrics.encode();

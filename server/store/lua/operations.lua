@@ -46,7 +46,7 @@ end
 -- Executes the operations that could not be done together, in order.
 local function rest(letters, replies, key, at)
   -- letter → how many arguments it has in ARGV, whether it may come late
-  local arguments = { a = 3, w = 3, A = 3, W = 3, n = 3, r = 1, u = 1, f = 1, d = 1, p = 2, m = 3, x = 0, y = 2, v = 2, k = 2, s = 1,
+  local arguments = { a = 3, w = 3, A = 3, W = 3, n = 3, r = 1, u = 1, f = 1, d = 1, p = 2, m = 3, x = 0, y = 2, v = 2, k = 2, s = 2,
     e = 0, o = 1, q = 2 }
   local never_late = { r = true, u = true, s = true, e = true }
   for i = 1, #letters do

@@ -2,8 +2,8 @@
 --
 -- KEYS  lock, record: only keys that exist while it is held
 -- ARGV  n: owner id, TTL (ms; the hold's lock-delay is added), token (8 bytes, or none)
--- Reply RENEWED | DELETED | TAKEN (also by a later grant of the same owner id) | EXPIRED (no more than the lock-delay was left)
---       | RESUMED
+-- Reply RENEWED | DELETED | TAKEN (also by a later grant of the same owner id, or if the record that tells was deleted) | EXPIRED (no
+--       more than the lock-delay was left) | RESUMED
 
 local function renew(owner, ttl, token)
   look()
@@ -17,17 +17,15 @@ local function renew(owner, ttl, token)
   end
   -- If the hold has expired, it does no harm to remember the token for longer.
   local newest_one = remember()
-  if not many then
-    -- The lock is the owner's; the record may be missing.
-    if not newest_one or newest_one:sub(17, 32) ~= owner then
-      call('PEXPIRE', lock, ttl)
-      return RENEWED
-    end
-    found = newest_one
-  end
-  if token ~= '' and found:sub(1, 8) ~= token then
+  -- The lock is the owner's; the record may be missing.
+  if not many then found = newest_one and newest_one:sub(17, 32) == owner and newest_one end
+  if token ~= '' and (not found or found:sub(1, 8) ~= token) then
     note('lost', false, TAKEN)
     return TAKEN
+  end
+  if not found then
+    call('PEXPIRE', lock, ttl)
+    return RENEWED
   end
   if has_run_out(owner, found) then return EXPIRED end
   local state, delay, coordinator = read_details(found, DETAILS)

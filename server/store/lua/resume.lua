@@ -2,8 +2,9 @@
 -- stream can affect it.
 --
 -- KEYS  all four
--- ARGV  m: its next owner id and its possible former ones, TTL (ms), how many times a hold is held (4 bytes) with
---       session id (after its length: none for a unary call) and client name
+-- ARGV  m: its next owner id and its possible former ones, TTL (ms), how many times a hold is held (4 bytes) with the longest
+--       time from its grant for which it may be held (ms, 0: any; 8 bytes), session id (after its length: none for a unary
+--       call) and client name
 -- Reply {handed, 9, token, extras, lock-delay (ms), granted at (µs), sessions} of a hold, or of a waiter that was just
 --       granted one
 --       | {handed, 10, owner id, sessions, extras, client name, TTL, lock-delay (ms), value, place, ms until the first that
@@ -21,17 +22,18 @@ local function tell_former(coordinator, owner)
 end
 
 -- Returns the new details, from a place in a text. If Redis is out of memory, a longer client name is left out.
-local function taken_over(text, at, session, client)
+local function taken_over(text, at, session, client, bound)
   local _, delay, _, _, extras, former, value = read_details(text, at)
+  extras = with_bound(extras, bound)
   if full and #client > #former then client = former end
   return pack('>c1I8I2c0Bc0Bc0I2c0', 'c', delay, #me, me, #session, session, #extras, extras, #client, client)
     .. text:sub(value)
 end
 
-local function resume_hold(owner, found, next, ttl, times, session, client)
+local function resume_hold(owner, found, next, ttl, times, bound, session, client)
   if has_run_out(owner, found) then return EXPIRED end
   local _, delay, coordinator, sessions, extras = read_details(found, DETAILS)
-  sessions = resumed_by(session, sessions, full)
+  sessions, extras = resumed_by(session, sessions, full), with_bound(extras, bound)
   -- Otherwise one who resumes it again and again holds it for ever. What is left is for the coordinator that had it to end: the
   -- caller, if it repeats a resume.
   local token, granted = unpack_bytes('>I8I8', found)
@@ -41,7 +43,7 @@ local function resume_hold(owner, found, next, ttl, times, session, client)
   local resumed = found
   -- A repeated resume finds the hold as it left it, or the grant of the waiter that it moved.
   if owner ~= next and (times > 1 or extras ~= '') then resumed = with_extras(found, nil, times) end
-  resumed = resumed:sub(1, 16) .. next .. taken_over(resumed, DETAILS, sessions, client)
+  resumed = resumed:sub(1, 16) .. next .. taken_over(resumed, DETAILS, sessions, client, bound)
   if many then
     many.replace(owner, found, next, resumed, ttl + delay)
   else
@@ -54,7 +56,7 @@ local function resume_hold(owner, found, next, ttl, times, session, client)
   return { false, HOLD_RESUMED, token, extras, delay, granted, sessions }
 end
 
-local function resume_place(owner, next, ttl, session, client)
+local function resume_place(owner, next, ttl, bound, session, client)
   allow_when_full()
   local place, since, coordinator, _, details = read_waiter(owner)
   local sign = attached[me]
@@ -66,12 +68,12 @@ local function resume_place(owner, next, ttl, session, client)
     sign[2] = place
   end
   local _, delay, _, sessions, extras, _, value_at = read_details(details, 1)
-  sessions = resumed_by(session, sessions, full)
+  sessions, extras = resumed_by(session, sessions, full), with_bound(extras, bound)
   local value, lasts = details:sub(value_at), string.format('%.0f', ttl + delay)
   -- Joins before it leaves: a queue that becomes empty in between would come back without an expiry.
   local was, is = from(coordinator, place) .. owner, from(me, place) .. next
   call('ZADD', queue, '0', is)
-  attach(next, pack('>I8I8I2c0I2c0', place, since, #me, me, #lasts, lasts) .. taken_over(details, 1, sessions, client))
+  attach(next, pack('>I8I8I2c0I2c0', place, since, #me, me, #lasts, lasts) .. taken_over(details, 1, sessions, client, bound))
   if was ~= is then call('ZREM', queue, was) end
   if owner ~= next then call('HDEL', waiters, owner) end
   tell_former(coordinator, owner)
@@ -89,7 +91,7 @@ local function resume_place(owner, next, ttl, session, client)
 end
 
 local function resume(owners, ttl, stream)
-  local times, session, client_at = unpack_bytes('>I4Bc0', stream)
+  local times, bound, session, client_at = unpack_bytes('>I4I8Bc0', stream)
   local client, next, from = stream:sub(client_at), owners:sub(1, 16), {}
   for at = 17, #owners, 16 do from[#from + 1] = owners:sub(at, at + 15) end
   load_queue()
@@ -98,13 +100,13 @@ local function resume(owners, ttl, stream)
   check_settled()
 
   local function taken_hold(owner, found)
-    local reply = resume_hold(owner, found, next, ttl, times, session, client)
+    local reply = resume_hold(owner, found, next, ttl, times, bound, session, client)
     if reply ~= EXPIRED and owner ~= next then remember_void(owner) end
     return reply
   end
   local function taken_place(owner)
     if owner ~= next then remember_void(owner) end
-    return resume_place(owner, next, ttl, session, client)
+    return resume_place(owner, next, ttl, bound, session, client)
   end
 
   -- A hold or place under the next id already was resumed by this stream, unless another client made the same id.

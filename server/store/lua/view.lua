@@ -1,19 +1,23 @@
 -- Returns the view of a name.
 --
 -- KEYS  all four
--- ARGV  s: most waiters to show
+-- ARGV  s: most waiters to show, most bytes of each value to show
 -- Reply {false, 6, the first 100 holders (see view_holders), how many there are, ms for which the name stays closed, to
 --       some at least (0: it does not), the semaphore's limit or 0, its revision, permits taken, newest token or 0, how many
 --       wait, {{coordinator, since (µs), session, extras, client name, place}, …} in order}
 
 local SEEN = 6
 local HOLDERS_SHOWN = 100
+local VALUE = 9 -- its place in view_hold's result
 
-local function view(most)
+local function view(most, value_bytes)
   most = tonumber(most)
   load_queue()
   look()
   local shown = view_holders(HOLDERS_SHOWN)
+  for _, hold in ipairs(shown) do
+    if hold[VALUE] then hold[VALUE] = hold[VALUE]:sub(1, value_bytes) end
+  end
   local number, closed, permits = #shown, 0, 0
   if many then
     number, closed, permits = many.count(), many.haunted_for(), many.permits_taken()

@@ -14,6 +14,7 @@
     expect(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")
 )]
 
+mod cause;
 pub mod certificates;
 pub mod clock;
 pub mod examine;

@@ -7,8 +7,8 @@ use leasehold_core::failure::StoreError;
 use leasehold_core::{
     command::{Command, Handed},
     deadlock::Publication,
-    ended::{EndChange, EndedCount},
-    id::{CoordinatorId, SessionId},
+    ended::{EndChange, EndedCount, Mark},
+    id::CoordinatorId,
     mode::Mode,
     name::{Invalid, LockName},
 };
@@ -93,7 +93,7 @@ pub type Listed = Result<Result<Page, Invalid>, StoreError>;
 pub type Exchanged = Result<Vec<Arc<Publication>>, StoreError>;
 
 /// Marks of sessions that operators have ended, and what coordinators have ended because of each.
-pub type Marks = Vec<(SessionId, EndedCount)>;
+pub type Marks = Vec<(Mark, EndedCount)>;
 
 /// Result of [`LockStore::ended_sessions`].
 pub type EndedSessions = Result<Option<Marks>, StoreError>;

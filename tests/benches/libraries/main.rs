@@ -5,20 +5,21 @@
 //! command takes the arguments of [`worker`]. What is not there is not measured.
 #![expect(clippy::print_stdout, reason = "the results are the program's output")]
 
-mod etcd;
 mod holds;
 #[path = "../shared/marks.rs"]
 mod marks;
 mod program;
+#[path = "../shared/table.rs"]
+mod table;
 mod worker;
 
-use std::{fmt::Write as _, fs, path::Path, process::ExitCode};
+use std::{fs, path::Path, process::ExitCode};
 
 use anyhow::Context;
 use clap::Parser;
-use leasehold_tests::{Coordinator, CoordinatorProcess, RedisServer, report};
+use leasehold_tests::{Coordinator, CoordinatorProcess, Etcd, RedisServer, report};
 
-use self::{etcd::Etcd, program::Program};
+use self::{program::Program, table::table};
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/client-benchmarks.md");
 /// Tasks, goroutines or threads that share a client.
@@ -51,18 +52,6 @@ struct Servers {
     etcd: Option<Etcd>,
 }
 
-/// Library of a program.
-#[derive(Clone, Copy)]
-struct Library {
-    /// Its name in the table.
-    name: &'static str,
-    /// The program that uses it, and the library's name there.
-    program: &'static str,
-    library: &'static str,
-    /// The server that it talks to.
-    server: Server,
-}
-
 #[derive(Clone, Copy)]
 enum Server {
     Coordinator,
@@ -70,54 +59,33 @@ enum Server {
     Etcd,
 }
 
-impl Library {
-    const fn ours(name: &'static str, program: &'static str, library: &'static str) -> Self {
-        Self {
-            name,
-            program,
-            library,
-            server: Server::Coordinator,
-        }
-    }
+const OURS: Server = Server::Coordinator;
+const REDIS: Server = Server::Redis;
 
-    const fn other(
-        name: &'static str,
-        program: &'static str,
-        library: &'static str,
-        server: Server,
-    ) -> Self {
-        Self {
-            name,
-            program,
-            library,
-            server,
-        }
-    }
-}
-
-const LIBRARIES: [Library; 12] = [
-    Library::ours("Leasehold, Rust", "rust", "leasehold"),
-    Library::ours("Leasehold, Go", "go", "leasehold"),
-    Library::other("redsync, Go, one Redis", "go", "redsync", Server::Redis),
-    Library::other("etcd's concurrency, Go", "go", "etcd", Server::Etcd),
-    Library::ours("Leasehold, Python, asyncio", "python", "leasehold"),
-    Library::ours("Leasehold, Python, threads", "python", "leasehold-sync"),
-    Library::other("redis-py, asyncio", "python", "redis-py", Server::Redis),
-    Library::ours("Leasehold, Node", "node", "leasehold"),
-    Library::other(
+/// Libraries: the name in the table, the program that uses it, the library's name there, and the server that it talks to.
+const LIBRARIES: [(&str, &str, &str, Server); 12] = [
+    ("Leasehold, Rust", "rust", "leasehold", OURS),
+    ("Leasehold, Go", "go", "leasehold", OURS),
+    ("redsync, Go, one Redis", "go", "redsync", REDIS),
+    ("etcd's concurrency, Go", "go", "etcd", Server::Etcd),
+    ("Leasehold, Python, asyncio", "python", "leasehold", OURS),
+    (
+        "Leasehold, Python, threads",
+        "python",
+        "leasehold-sync",
+        OURS,
+    ),
+    ("redis-py, asyncio", "python", "redis-py", REDIS),
+    ("Leasehold, Node", "node", "leasehold", OURS),
+    (
         "node-redlock, Node, one Redis",
         "node",
         "node-redlock",
-        Server::Redis,
+        REDIS,
     ),
-    Library::ours("Leasehold, Java", "java", "leasehold"),
-    Library::other("Redisson, Java, RLock", "java", "redisson", Server::Redis),
-    Library::other(
-        "Redisson, Java, fair lock",
-        "java",
-        "redisson-fair",
-        Server::Redis,
-    ),
+    ("Leasehold, Java", "java", "leasehold", OURS),
+    ("Redisson, Java, RLock", "java", "redisson", REDIS),
+    ("Redisson, Java, fair lock", "java", "redisson-fair", REDIS),
 ];
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
@@ -135,16 +103,16 @@ async fn main() -> anyhow::Result<ExitCode> {
             .arguments(["--max-requests-per-second=0"])
             .start(),
         redis,
-        etcd: Etcd::start().await?,
+        etcd: Etcd::start().await,
     };
     let programs = Program::all()?;
     let cycles = cycles(&servers, &programs, rounds, seconds)?;
     let hand_offs = hand_offs(&servers, &programs, rounds, seconds)?;
-    let section = format!("{cycles}\n{hand_offs}");
+    let section = format!("{cycles}\n\n{hand_offs}");
     println!("{section}");
     if !options.quick {
         let page = fs::read_to_string(PAGE)?;
-        let page = marks::put(&page, "make bench-libraries", section.trim_end())?;
+        let page = marks::put(&page, "make bench-libraries", &section)?;
         fs::write(PAGE, page)?;
         println!("published: {}", Path::new(PAGE).display());
     }
@@ -178,48 +146,35 @@ fn cycles(
     rounds: usize,
     seconds: f64,
 ) -> anyhow::Result<String> {
-    let mut all: Vec<_> = LIBRARIES
-        .iter()
-        .map(|library| (library, Times::default()))
-        .collect();
+    let mut all = LIBRARIES.map(|library| (library, Times::default()));
     for round in 0..rounds {
-        for (library, times) in &mut all {
-            let program = programs
-                .iter()
-                .find(|program| program.name == library.program);
-            let (Some(program), Some(url)) = (program, servers.url(library.server)) else {
+        for ((_, program, library, server), times) in &mut all {
+            let program = programs.iter().find(|it| it.name == *program);
+            let (Some(program), Some(url)) = (program, servers.url(*server)) else {
                 continue;
             };
-            let mut many = program.cycles(library.library, &url, CLIENTS, seconds)?;
+            let many = program.cycles(library, &url, CLIENTS, seconds)?;
             times.rates.push(many.len() as f64 / seconds);
-            times.many.append(&mut many);
+            times.many.extend(many);
             times
                 .alone
-                .append(&mut program.cycles(library.library, &url, 1, seconds)?);
+                .extend(program.cycles(library, &url, 1, seconds)?);
         }
         report(format!("cycles: round {} of {rounds}", round + 1));
     }
-    let mut text = format!(
-        "| library | {CLIENTS} at once, one client | p50 | p99 | one alone, p50 | p99 |\n|---|---|---|---|---|---|\n"
-    );
-    for (library, mut times) in all {
-        let micros = |times: &mut Vec<i64>, share| micros(quantile(times, share));
+    let rows = all.map(|((name, ..), mut times)| {
         times.rates.sort_by(f64::total_cmp);
         let rate = match times.rates.get(times.rates.len() / 2) {
             Some(rate) => format!("{:.1} k cycles/s", rate / 1e3),
             None => "not measured".to_owned(),
         };
-        writeln!(
-            text,
-            "| {} | {rate} | {} | {} | {} | {} |",
-            library.name,
-            micros(&mut times.many, 0.5),
-            micros(&mut times.many, 0.99),
-            micros(&mut times.alone, 0.5),
-            micros(&mut times.alone, 0.99),
-        )?;
-    }
-    Ok(text)
+        let [many, more] = quantiles(times.many);
+        let [alone, longer] = quantiles(times.alone);
+        [name.to_owned(), rate, many, more, alone, longer]
+    });
+    let header =
+        format!("library | {CLIENTS} at once, one client | p50 | p99 | one alone, p50 | p99");
+    Ok(table(&header, rows))
 }
 
 /// Measures hand-offs of one lock between clients of one library, and of all of them.
@@ -240,32 +195,21 @@ fn hand_offs(
         report(format!("hand-offs: round {} of {rounds}", round + 1));
     }
     let names: Vec<_> = programs.iter().map(|program| &*program.name).collect();
-    let mut text =
-        "| one lock, held for no time | release to next grant, p50 | p99 |\n|---|---|---|\n"
-            .to_owned();
-    for (who, mut gaps) in [("rust".to_owned(), alone), (names.join(", "), together)] {
+    let rows = [("rust".to_owned(), alone), (names.join(", "), together)];
+    let rows = rows.map(|(who, gaps)| {
+        let [median, longest] = quantiles(gaps);
         let count = CONTENDERS * programs.len();
-        let micros = |gaps: &mut Vec<i64>, share| micros(quantile(gaps, share));
-        writeln!(
-            text,
-            "| {count} clients: {who} | {} | {} |",
-            micros(&mut gaps, 0.5),
-            micros(&mut gaps, 0.99)
-        )?;
-    }
-    Ok(text)
+        [format!("{count} clients: {who}"), median, longest]
+    });
+    let header = "one lock, held for no time | release to next grant, p50 | p99";
+    Ok(table(header, rows))
 }
 
-fn micros(time: Option<i64>) -> String {
-    match time {
-        Some(time) => format!("{time} µs"),
-        None => "not measured".to_owned(),
-    }
-}
-
-/// Returns the value that so large a share does not exceed.
-fn quantile(values: &mut [i64], share: f64) -> Option<i64> {
+/// Returns the values that half of them, and 99 % of them, do not exceed.
+fn quantiles(mut values: Vec<i64>) -> [String; 2] {
     values.sort_unstable();
-    let last = values.len().checked_sub(1)?;
-    values.get((last as f64 * share).round() as usize).copied()
+    [0.5, 0.99].map(|share| match values.len().checked_sub(1) {
+        Some(last) => format!("{} µs", values[(last as f64 * share).round() as usize]),
+        None => "not measured".to_owned(),
+    })
 }

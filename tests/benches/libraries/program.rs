@@ -2,7 +2,6 @@
 
 use std::{
     env,
-    io::Read,
     process::{Child, Command, Stdio},
 };
 
@@ -78,12 +77,10 @@ impl Program {
 
 impl Running {
     /// Waits for its end, and returns what it printed. It ends by itself after its time.
-    pub(crate) fn printed(mut self) -> anyhow::Result<String> {
-        let mut text = String::new();
-        let stdout = self.child.stdout.as_mut().context("its output is piped")?;
-        stdout.read_to_string(&mut text)?;
-        let status = self.child.wait()?;
+    pub(crate) fn printed(self) -> anyhow::Result<String> {
+        let output = self.child.wait_with_output()?;
+        let status = output.status;
         ensure!(status.success(), "{} ended with {status}", self.of);
-        Ok(text)
+        Ok(String::from_utf8(output.stdout)?)
     }
 }

@@ -63,11 +63,29 @@ impl Options {
         }
     }
 
+    /// Returns the sizes of a full run, or of a quick one.
     pub(crate) fn sizes(&self) -> Sizes {
-        if self.quick {
-            Sizes::quick()
-        } else {
-            Sizes::full()
+        macro_rules! either {
+            ($full:expr, $quick:expr) => {
+                if self.quick { $quick } else { $full }
+            };
+        }
+        let millis = |full, quick| Duration::from_millis(either!(full, quick));
+        Sizes {
+            repetitions: either!(3, 1),
+            warm_up: millis(500, 100),
+            settle: millis(4_000, 1_000),
+            cycles: millis(3_000, 500),
+            hand_off: millis(5_000, 1_000),
+            contenders: either!(1_000, 100),
+            contended: millis(5_000, 1_000),
+            waiting: millis(10_000, 1_000),
+            held_locks: either!(100_000, 1_000),
+            holding_sessions: either!(1_000, 50),
+            many_holding_sessions: either!(10_000, 100),
+            held: millis(30_000, 3_000),
+            idle_sessions: either!(10_000, 300),
+            idle: millis(30_000, 3_000),
         }
     }
 }
@@ -96,44 +114,4 @@ pub(crate) struct Sizes {
     pub(crate) idle_sessions: usize,
     /// As long as a session rests, so that each sends one heartbeat.
     pub(crate) idle: Duration,
-}
-
-impl Sizes {
-    fn full() -> Self {
-        Self {
-            repetitions: 3,
-            warm_up: Duration::from_millis(500),
-            settle: Duration::from_secs(4),
-            cycles: Duration::from_secs(3),
-            hand_off: Duration::from_secs(5),
-            contenders: 1_000,
-            contended: Duration::from_secs(5),
-            waiting: Duration::from_secs(10),
-            held_locks: 100_000,
-            holding_sessions: 1_000,
-            many_holding_sessions: 10_000,
-            held: Duration::from_secs(30),
-            idle_sessions: 10_000,
-            idle: Duration::from_secs(30),
-        }
-    }
-
-    fn quick() -> Self {
-        Self {
-            repetitions: 1,
-            warm_up: Duration::from_millis(100),
-            settle: Duration::from_secs(1),
-            cycles: Duration::from_millis(500),
-            hand_off: Duration::from_secs(1),
-            contenders: 100,
-            contended: Duration::from_secs(1),
-            waiting: Duration::from_secs(1),
-            held_locks: 1_000,
-            holding_sessions: 50,
-            many_holding_sessions: 100,
-            held: Duration::from_secs(3),
-            idle_sessions: 300,
-            idle: Duration::from_secs(3),
-        }
-    }
 }

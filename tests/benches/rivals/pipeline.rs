@@ -3,11 +3,14 @@
 use std::time::{Duration, Instant};
 
 use anyhow::ensure;
-use leasehold_tests::{RedisServer, load::Distribution};
+use leasehold_tests::{
+    RedisServer,
+    load::{Distribution, Window},
+};
 use redis::{Value, aio::MultiplexedConnection};
 use tokio::task::JoinSet;
 
-use crate::{options::Sizes, shared::cycles::Window};
+use crate::options::Sizes;
 
 /// Deletes the key if it has the owner's value.
 pub(crate) const RELEASE: &str =
@@ -19,7 +22,7 @@ const PAIRS: usize = 64;
 pub(crate) async fn rate(redis: &RedisServer, sizes: &Sizes) -> anyhow::Result<f64> {
     let connection = redis.async_connection().await;
     let hash = load(&mut connection.clone()).await?;
-    let window = Window::now(sizes);
+    let window = Window::after(sizes.warm_up, sizes.cycles);
     let mut running = JoinSet::new();
     for task in 0..PIPELINES {
         running.spawn(pairs(connection.clone(), hash.clone(), task, PAIRS, window));
@@ -35,7 +38,7 @@ pub(crate) async fn rate(redis: &RedisServer, sizes: &Sizes) -> anyhow::Result<f
 pub(crate) async fn alone(redis: &RedisServer, sizes: &Sizes) -> anyhow::Result<Distribution> {
     let mut connection = redis.async_connection().await;
     let hash = load(&mut connection).await?;
-    let window = Window::now(sizes);
+    let window = Window::after(sizes.warm_up, sizes.cycles);
     let mut times = Distribution::new()?;
     while Instant::now() < window.until {
         let began = Instant::now();
@@ -93,7 +96,7 @@ async fn pairs(
             "a pair failed"
         );
         let now = Instant::now();
-        if now >= window.from && now < window.until {
+        if window.has(now) {
             times.push(now - began);
         }
     }

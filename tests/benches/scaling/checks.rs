@@ -34,39 +34,36 @@ impl Check {
     /// Puts what was spent beside what is needed, and the memory that was taken since `before`, if it has to do with the load.
     fn new(load: String, needed: &Needed, spent: &Spent, before: Option<&Reading>) -> Self {
         const MIB: f64 = 1024.0 * 1024.0;
-        let figure = |what, unit, predicted, measured| Figure {
-            what,
-            unit,
-            predicted,
-            measured,
+        let mut figures = Vec::new();
+        let mut figure = |what, unit, predicted, measured| {
+            // Nothing is predicted of what the load does not use.
+            if predicted > 0.0 {
+                figures.push(Figure {
+                    what,
+                    unit,
+                    predicted,
+                    measured,
+                });
+            }
         };
         let cpu = " % of a core";
-        let (ours, redis) = (needed.coordinator_cores, needed.redis_cores);
-        let traffic = spent.redis_traffic / spent.seconds;
-        let mut figures = vec![
-            figure(
-                "coordinators, CPU",
-                cpu,
-                100.0 * ours,
-                spent.coordinator_share(),
-            ),
-            figure("Redis, CPU", cpu, 100.0 * redis, spent.redis_share()),
-            figure(
-                "Redis, traffic",
-                " MB/s",
-                needed.redis_traffic / 1e6,
-                traffic / 1e6,
-            ),
-        ];
+        let (ours, redis) = (100.0 * needed.coordinator_cores, 100.0 * needed.redis_cores);
+        figure("coordinators, CPU", cpu, ours, spent.coordinator_share());
+        figure("Redis, CPU", cpu, redis, spent.redis_share());
+        let traffic = spent.redis_traffic / spent.seconds / 1e6;
+        figure(
+            "Redis, traffic",
+            " MB/s",
+            needed.redis_traffic / 1e6,
+            traffic,
+        );
         if let Some(before) = before {
             let ours = (spent.rss_kib - before.rss_kib) / 1024.0;
             let redis = (spent.redis_bytes - before.redis_bytes) / MIB;
             let (needs, redis_needs) = (needed.coordinator_bytes / MIB, needed.redis_bytes / MIB);
-            figures.push(figure("coordinators, memory", " MiB", needs, ours));
-            figures.push(figure("Redis, memory", " MiB", redis_needs, redis));
+            figure("coordinators, memory", " MiB", needs, ours);
+            figure("Redis, memory", " MiB", redis_needs, redis);
         }
-        // Nothing is predicted of what the load does not use.
-        figures.retain(|figure| figure.predicted > 0.0);
         Self { load, figures }
     }
 }
@@ -79,10 +76,7 @@ pub(crate) async fn held(sizes: &Sizes, constants: &Constants) -> anyhow::Result
     let before = stage.read().await?;
     let mut crowd = constants::open(&stage, sessions, 1, locks_each, sizes.check_ttl).await?;
     crowd.acquire().await?;
-    crowd.live(sizes.settle).await?;
-    let from = stage.read().await?;
-    crowd.live(sizes.rest).await?;
-    let spent = stage.read().await?.since(&from);
+    let (_, spent) = crowd.spend(&mut stage, sizes.settle, sizes.rest).await?;
     let kept = crowd.release().await?;
     ensure!(
         kept.told_lost + kept.found_lost == 0,
@@ -94,12 +88,8 @@ pub(crate) async fn held(sizes: &Sizes, constants: &Constants) -> anyhow::Result
         "{locks} held locks of {sessions} sessions, TTL {} s, none lost",
         sizes.check_ttl.as_secs()
     );
-    Ok(Check::new(
-        what,
-        &constants.needed(&load),
-        &spent,
-        Some(&before),
-    ))
+    let needed = constants.needed(&load);
+    Ok(Check::new(what, &needed, &spent, Some(&before)))
 }
 
 /// Checks many sessions that rest.
@@ -108,18 +98,11 @@ pub(crate) async fn resting(sizes: &Sizes, constants: &Constants) -> anyhow::Res
     let mut stage = Stage::start(1).await;
     let before = stage.read().await?;
     let mut crowd = constants::open(&stage, sessions, SHARED, 0, TTL).await?;
-    crowd.live(sizes.settle).await?;
-    let from = stage.read().await?;
-    crowd.live(sizes.rest).await?;
-    let spent = stage.read().await?.since(&from);
+    let (_, spent) = crowd.spend(&mut stage, sizes.settle, sizes.rest).await?;
     let load = Load::resting(sessions as f64);
     let what = format!("{sessions} sessions that hold nothing, {SHARED} on a connection");
-    Ok(Check::new(
-        what,
-        &constants.needed(&load),
-        &spent,
-        Some(&before),
-    ))
+    let needed = constants.needed(&load);
+    Ok(Check::new(what, &needed, &spent, Some(&before)))
 }
 
 /// Checks cycles on three coordinators and a cluster of three shards. The rate and the calls are the measured ones.

@@ -61,10 +61,7 @@ pub(crate) async fn resting(sizes: &Sizes, into: &mut Constants) -> anyhow::Resu
         let mut stage = Stage::start(1).await;
         let before = stage.read().await?;
         let mut crowd = open(&stage, sizes.idle_sessions, per_connection, 0, TTL).await?;
-        crowd.live(sizes.settle).await?;
-        let opened = stage.read().await?;
-        crowd.live(sizes.rest).await?;
-        let spent = stage.read().await?.since(&opened);
+        let (opened, spent) = crowd.spend(&mut stage, sizes.settle, sizes.rest).await?;
         let session = room(&before, &opened, sizes.idle_sessions);
         let rest = each(&spent, sizes.idle_sessions as f64);
         if per_connection == 1 {
@@ -94,10 +91,7 @@ pub(crate) async fn held(sizes: &Sizes, into: &mut Constants) -> anyhow::Result<
         crowd.live(sizes.settle).await?;
         let before = stage.read().await?;
         crowd.acquire().await?;
-        crowd.live(sizes.settle).await?;
-        let held = stage.read().await?;
-        crowd.live(sizes.held).await?;
-        let spent = stage.read().await?.since(&held);
+        let (held, spent) = crowd.spend(&mut stage, sizes.settle, sizes.held).await?;
         let kept = crowd.release().await?;
         ensure!(kept.told_lost + kept.found_lost == 0, "locks were lost");
         if runs.is_empty() {

@@ -201,19 +201,6 @@ impl Count {
 const CONNECTIONS: f64 = 16_384.0;
 
 impl Needed {
-    /// Returns what so many such loads take.
-    pub(crate) fn times(self, factor: f64) -> Self {
-        Self {
-            coordinator_cores: factor * self.coordinator_cores,
-            redis_cores: factor * self.redis_cores,
-            coordinator_bytes: factor * self.coordinator_bytes,
-            redis_bytes: factor * self.redis_bytes,
-            client_traffic: factor * self.client_traffic,
-            redis_traffic: factor * self.redis_traffic,
-            connections: factor * self.connections,
-        }
-    }
-
     /// Returns the number of coordinators with a worker thread each.
     pub(crate) fn coordinators(&self) -> Count {
         Count::of(&[

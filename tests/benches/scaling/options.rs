@@ -23,11 +23,31 @@ pub(crate) struct Options {
 }
 
 impl Options {
+    /// Returns the sizes of a full run, or of a quick one.
     pub(crate) fn sizes(&self) -> Sizes {
-        if self.quick {
-            Sizes::quick()
-        } else {
-            Sizes::full()
+        macro_rules! either {
+            ($full:expr, $quick:expr) => {
+                if self.quick { $quick } else { $full }
+            };
+        }
+        let millis = |full, quick| Duration::from_millis(either!(full, quick));
+        Sizes {
+            repetitions: either!(3, 1),
+            turns: either!(7, 1),
+            warm_up: millis(500, 100),
+            settle: millis(4_000, 500),
+            cycles: millis(2_000, 500),
+            rest: millis(30_000, 1_000),
+            held: millis(20_000, 4_000),
+            idle_sessions: either!(10_000, 300),
+            holders: either!([(1_000, 100), (9_000, 2)], [(20, 20), (100, 1)]),
+            contenders: either!(100, 20),
+            waiters: either!(&[10, 100, 1_000, 10_000], &[10, 100]),
+            locks: either!(&[1_000, 10_000, 100_000, 300_000], &[100, 1_000]),
+            sessions: either!(&[100, 1_000, 10_000, 30_000], &[10, 300]),
+            check_holders: either!((3_000, 100), (50, 20)),
+            check_ttl: millis(30_000, 5_000),
+            check_sessions: either!(30_000, 500),
         }
     }
 }
@@ -64,48 +84,4 @@ pub(crate) struct Sizes {
     pub(crate) check_holders: (usize, usize),
     pub(crate) check_ttl: Duration,
     pub(crate) check_sessions: usize,
-}
-
-impl Sizes {
-    fn full() -> Self {
-        Self {
-            repetitions: 3,
-            turns: 7,
-            warm_up: Duration::from_millis(500),
-            settle: Duration::from_secs(4),
-            cycles: Duration::from_secs(2),
-            rest: Duration::from_secs(30),
-            held: Duration::from_secs(20),
-            idle_sessions: 10_000,
-            holders: [(1_000, 100), (9_000, 2)],
-            contenders: 100,
-            waiters: &[10, 100, 1_000, 10_000],
-            locks: &[1_000, 10_000, 100_000, 300_000],
-            sessions: &[100, 1_000, 10_000, 30_000],
-            check_holders: (3_000, 100),
-            check_ttl: Duration::from_secs(30),
-            check_sessions: 30_000,
-        }
-    }
-
-    fn quick() -> Self {
-        Self {
-            repetitions: 1,
-            turns: 1,
-            warm_up: Duration::from_millis(100),
-            settle: Duration::from_millis(500),
-            cycles: Duration::from_millis(500),
-            rest: Duration::from_secs(1),
-            held: Duration::from_secs(4),
-            idle_sessions: 300,
-            holders: [(20, 20), (100, 1)],
-            contenders: 20,
-            waiters: &[10, 100],
-            locks: &[100, 1_000],
-            sessions: &[10, 300],
-            check_holders: (50, 20),
-            check_ttl: Duration::from_secs(5),
-            check_sessions: 500,
-        }
-    }
 }

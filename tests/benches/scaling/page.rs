@@ -5,7 +5,7 @@ use std::fmt::Write;
 use crate::{
     checks::Check,
     growth::{Cpu, FLAT, Growth, Ratios},
-    model::{Constants, Cost, GIB, Load, Room},
+    model::{Constants, Cost, Count, GIB, Load, Room},
     shared::{machine, table::table},
 };
 
@@ -38,28 +38,25 @@ pub(crate) fn sections(measured: &Measured) -> Vec<Section> {
     ]
 }
 
-fn constants(constants: &Constants) -> String {
+fn constants(of: &Constants) -> String {
     let micros = |seconds: f64| format!("{:.1} µs", 1e6 * seconds);
     let bytes = |bytes: f64| format!("{bytes:.0} B");
     let events = [
         (
-            constants.rest,
+            of.rest,
             "heartbeat of a session that holds nothing, shared connection",
         ),
-        (constants.rest_alone, "the same, a connection of its own"),
-        (constants.beat, "heartbeat of a session that holds locks"),
-        (constants.renewal, "renewal of one lock by a heartbeat"),
+        (of.rest_alone, "the same, a connection of its own"),
+        (of.beat, "heartbeat of a session that holds locks"),
+        (of.renewal, "renewal of one lock by a heartbeat"),
         (
-            constants.one_each,
+            of.one_each,
             "acquire and release, 64 clients, one at a time each",
         ),
-        (constants.many_each, "the same, 16 in flight for each"),
-        (
-            constants.few_each,
-            "the same, 4 clients, one at a time each",
-        ),
-        (constants.hand_off, "hand-off, and the acquire that follows"),
-        (constants.crossing, "the same between two coordinators"),
+        (of.many_each, "the same, 16 in flight for each"),
+        (of.few_each, "the same, 4 clients, one at a time each"),
+        (of.hand_off, "hand-off, and the acquire that follows"),
+        (of.crossing, "the same between two coordinators"),
     ];
     let rows = (1..)
         .zip(events)
@@ -78,15 +75,12 @@ fn constants(constants: &Constants) -> String {
         " | an event | coordinator CPU | Redis CPU | client traffic | Redis traffic | calls";
     let text = table(header, rows);
     let things = [
-        (constants.nothing, "a process that nobody uses"),
-        (constants.session, "a session, 100 on a connection"),
-        (
-            constants.session_alone,
-            "a session with a connection of its own",
-        ),
-        (constants.lock, "a held lock"),
-        (constants.waiter, "a waiter"),
-        (constants.record, "the record of a name that nobody holds"),
+        (of.nothing, "a process that nobody uses"),
+        (of.session, "a session, 100 on a connection"),
+        (of.session_alone, "a session with a connection of its own"),
+        (of.lock, "a held lock"),
+        (of.waiter, "a waiter"),
+        (of.record, "the record of a name that nobody holds"),
     ];
     let rows = (0..)
         .zip(things)
@@ -131,43 +125,38 @@ fn about(count: f64) -> String {
 
 /// Part of a load that one coordinator carries, and one shard: as much as needs exactly one.
 fn carries(constants: &Constants) -> String {
+    // So many that the rounding to whole processes does not show.
+    const MANY: f64 = 1e12;
     let hand_offs = Load {
-        hand_offs: 1.0,
+        hand_offs: MANY,
         ..Load::default()
     };
-    let resting = Load::resting(1.0);
+    let resting = Load::resting(MANY);
+    let held = |ttl| Load::held(MANY, 100.0 * MANY, ttl);
+    let connections = resting.with_connections();
     let loads = [
-        (1.0, Load::cycles(1.0), "acquires and releases a second"),
+        (1.0, Load::cycles(MANY), "acquires and releases a second"),
         (1.0, hand_offs, "hand-offs a second"),
         (
             100.0,
-            Load::held(1.0, 100.0, 10.0),
+            held(10.0),
             "held locks, 100 each of a session, TTL 10 s",
         ),
-        (100.0, Load::held(1.0, 100.0, 60.0), "the same, TTL 60 s"),
+        (100.0, held(60.0), "the same, TTL 60 s"),
         (
             1.0,
             resting,
             "sessions that hold nothing, 100 on a connection",
         ),
-        (
-            1.0,
-            resting.with_connections(),
-            "the same, a connection each",
-        ),
+        (1.0, connections, "the same, a connection each"),
     ];
     let rows = loads.map(|(of, load, what)| {
-        // So many that the rounding to whole processes does not show.
-        const MANY: f64 = 1e12;
-        let needed = constants.needed(&load).times(MANY);
-        let (coordinators, shards) = (needed.coordinators(), needed.shards());
-        let (ours, bound) = (
-            about(of * MANY / coordinators.processes),
-            coordinators.bound,
-        );
+        let needed = constants.needed(&load);
+        let one = |count: Count| (about(of * MANY / count.processes), count.bound);
+        let (ours, bound) = one(needed.coordinators());
         let (redis, redis_bound) = match needed.redis_cores + needed.redis_bytes {
             0.0 => ("any number".to_owned(), "–"),
-            _ => (about(of * MANY / shards.processes), shards.bound),
+            _ => one(needed.shards()),
         };
         [
             what.to_owned(),

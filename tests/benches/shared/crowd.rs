@@ -16,7 +16,10 @@ use tokio::{
     time::{Interval, MissedTickBehavior, interval_at},
 };
 
-use super::stream::Stream;
+use super::{
+    stage::{Reading, Spent, Stage},
+    stream::Stream,
+};
 
 /// The default of every client.
 pub(crate) const TTL: Duration = Duration::from_secs(10);
@@ -112,6 +115,20 @@ impl Crowd {
             () = tokio::time::sleep(time) => Ok(()),
             ended = self.running.join_next() => bail!("a session ended: {ended:?}"),
         }
+    }
+
+    /// Lets them come to rest, and then live for a while; returns what there was when that began, and what it took.
+    pub(crate) async fn spend(
+        &mut self,
+        stage: &mut Stage,
+        settle: Duration,
+        time: Duration,
+    ) -> anyhow::Result<(Reading, Spent)> {
+        self.live(settle).await?;
+        let before = stage.read().await?;
+        self.live(time).await?;
+        let spent = stage.read().await?.since(&before);
+        Ok((before, spent))
     }
 
     /// Has every session release its locks, and counts what became of them.
@@ -251,7 +268,14 @@ impl Session {
         exclusion.released(Some(lock.fencing_token), Instant::now());
         let (name, owner_id) = (lock.name, lock.owner_id);
         self.stream
-            .release(1, SessionRelease { name, owner_id })
+            .release(
+                1,
+                SessionRelease {
+                    name,
+                    owner_id,
+                    expired: false,
+                },
+            )
             .await?;
         Ok(true)
     }

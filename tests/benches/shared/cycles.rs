@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 use leasehold_proto::v1::{SessionRelease, session_response::Response};
-use leasehold_tests::load::{Distribution, Exclusion};
+use leasehold_tests::load::{Distribution, Exclusion, Window};
 use tokio::task::JoinSet;
 
 use super::{
@@ -18,27 +18,6 @@ pub(crate) struct Cycles {
     pub(crate) per_second: f64,
     pub(crate) times: Distribution,
     pub(crate) spent: Option<Spent>,
-}
-
-/// The time in which cycles count.
-#[derive(Clone, Copy)]
-pub(crate) struct Window {
-    pub(crate) from: Instant,
-    pub(crate) until: Instant,
-}
-
-impl Window {
-    pub(crate) fn now(sizes: &Sizes) -> Self {
-        let from = Instant::now() + sizes.warm_up;
-        Self {
-            from,
-            until: from + sizes.cycles,
-        }
-    }
-
-    pub(crate) fn rate(&self, count: u64) -> f64 {
-        count as f64 / (self.until - self.from).as_secs_f64()
-    }
 }
 
 /// Runs `clients` streams with `depth` cycles in flight on each, on the coordinators of `stage`.
@@ -69,7 +48,7 @@ async fn run(
     stage: Option<&mut Stage>,
 ) -> anyhow::Result<Cycles> {
     let streams = Stream::open_many(endpoints, clients, 1, None).await?;
-    let window = Window::now(sizes);
+    let window = Window::after(sizes.warm_up, sizes.cycles);
     let mut running = JoinSet::new();
     for (client, stream) in streams.into_iter().enumerate() {
         running.spawn(client_cycles(stream, client, depth, window));
@@ -138,13 +117,20 @@ async fn client_cycles(
                 slot.exclusion.released(token, now);
                 let (name, owner_id) = (lock.name, lock.owner_id);
                 stream
-                    .release(id, SessionRelease { name, owner_id })
+                    .release(
+                        id,
+                        SessionRelease {
+                            name,
+                            owner_id,
+                            expired: false,
+                        },
+                    )
                     .await?;
             }
             Response::Released(released) => {
                 ensure!(released.released, "{} was lost", slot.exclusion.name());
                 let now = Instant::now();
-                if now >= window.from && now < window.until {
+                if window.has(now) {
                     times.push(now - slot.began);
                 }
                 if now < window.until {

@@ -37,12 +37,7 @@ impl Stream {
             ttl: raw::wire(ttl),
             ..SessionOpen::default()
         });
-        let message = SessionRequest {
-            request_id: 1,
-            request: Some(open),
-            ..SessionRequest::default()
-        };
-        requests.send(message).await?;
+        requests.send(raw::request(1, open)).await?;
         let responses = LockServiceClient::new(channel)
             .session(ReceiverStream::new(outgoing))
             .await?
@@ -109,12 +104,7 @@ impl Stream {
     }
 
     async fn send(&self, request_id: u64, request: Request) -> anyhow::Result<()> {
-        let request = Some(request);
-        let message = SessionRequest {
-            request_id,
-            request,
-            ..SessionRequest::default()
-        };
+        let message = raw::request(request_id, request);
         self.requests.send(message).await.context("stream ended")
     }
 
@@ -148,7 +138,15 @@ impl Stream {
     /// Gives the lock back, and sees that it was still held.
     pub(crate) async fn give_back(&mut self, lock: GrantedLock) -> anyhow::Result<()> {
         let (name, owner_id) = (lock.name, lock.owner_id);
-        self.release(2, SessionRelease { name, owner_id }).await?;
+        self.release(
+            2,
+            SessionRelease {
+                name,
+                owner_id,
+                expired: false,
+            },
+        )
+        .await?;
         let (_, response) = self.next().await?;
         ensure!(
             matches!(&response, Response::Released(released) if released.released),

@@ -1,10 +1,6 @@
 //! Format of a history, as `HISTORY.md` describes it.
 
-use std::{
-    error::Error,
-    fmt, fs, io,
-    path::{Path, PathBuf},
-};
+use std::{fs, io, path::Path};
 
 use serde::Deserialize;
 
@@ -203,47 +199,20 @@ pub enum Outcome {
     Refused,
 }
 
-/// Failure to read a history.
-#[derive(Debug)]
-pub enum HistoryError {
-    /// A file or directory can't be read.
-    Read(PathBuf, io::Error),
-    /// A line, by the name of its file and its number, is not as the format demands.
-    Line(String, usize, serde_json::Error),
-    /// The records contradict each other.
-    Story(String),
-}
-
-impl fmt::Display for HistoryError {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Read(path, error) => write!(to, "failed to read {}: {error}", path.display()),
-            Self::Line(file, number, error) => write!(to, "{file}:{number}: {error}"),
-            Self::Story(contradiction) => to.write_str(contradiction),
-        }
-    }
-}
-
-impl Error for HistoryError {}
-
 /// Reads the files `*.jsonl` of a directory, and returns their lines by time.
 ///
 /// # Errors
 ///
 /// If a file can't be read, or a line is not as the format demands.
-pub fn read(directory: &Path) -> Result<Vec<Line>, HistoryError> {
-    let failed = |path: &Path| {
-        let path = path.to_owned();
-        move |error| HistoryError::Read(path, error)
-    };
+pub fn read(directory: &Path) -> Result<Vec<Line>, String> {
+    let unreadable =
+        |path: &Path, error: io::Error| format!("failed to read {}: {error}", path.display());
     let mut lines = Vec::new();
-    for entry in fs::read_dir(directory).map_err(failed(directory))? {
-        let path = entry.map_err(failed(directory))?.path();
-        if path
-            .extension()
-            .is_some_and(|extension| extension == "jsonl")
-        {
-            let text = fs::read_to_string(&path).map_err(failed(&path))?;
+    let entries = fs::read_dir(directory).map_err(|error| unreadable(directory, error))?;
+    for entry in entries {
+        let path = entry.map_err(|error| unreadable(directory, error))?.path();
+        if path.extension().is_some_and(|it| it == "jsonl") {
+            let text = fs::read_to_string(&path).map_err(|error| unreadable(&path, error))?;
             lines.extend(parse(&path.display().to_string(), &text)?);
         }
     }
@@ -256,12 +225,11 @@ pub fn read(directory: &Path) -> Result<Vec<Line>, HistoryError> {
 /// # Errors
 ///
 /// If a line is not as the format demands.
-pub fn parse(name: &str, text: &str) -> Result<Vec<Line>, HistoryError> {
+pub fn parse(name: &str, text: &str) -> Result<Vec<Line>, String> {
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-    let lines = whole.lines().enumerate();
-    let lines = lines.map(|(index, line)| {
-        let failed = |error| HistoryError::Line(name.to_owned(), index + 1, error);
-        serde_json::from_str(line).map_err(failed)
+    let lines = (1..).zip(whole.lines());
+    let lines = lines.map(|(number, line): (usize, _)| {
+        serde_json::from_str(line).map_err(|error| format!("{name}:{number}: {error}"))
     });
     lines.collect()
 }

@@ -9,5 +9,5 @@ pub mod story;
 pub mod timeline;
 
 pub use checks::{Limits, Verdict, Violation, check};
-pub use history::{HistoryError, Line, Record, parse, read};
+pub use history::{Line, Record, parse, read};
 pub use story::Story;

@@ -14,8 +14,7 @@ use std::{
 };
 
 use anyhow::{Context, bail, ensure};
-use leasehold_tests::{ChildProcess, wait};
-use rustix::time::{ClockId, clock_gettime};
+use leasehold_tests::{ChildProcess, clock::boot_time, wait};
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 use tokio::{sync::Notify, time::timeout};
@@ -27,20 +26,9 @@ pub(crate) const PROMPT: Duration = Duration::from_secs(20);
 /// Pause between two questions for a state.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// The clock of all stamps. It counts suspended time.
-const CLOCK: ClockId = {
-    #[cfg(target_os = "linux")]
-    let clock = ClockId::Boottime;
-    #[cfg(not(target_os = "linux"))]
-    let clock = ClockId::Monotonic;
-    clock
-};
-
-/// Reads the clock by which the runner and drivers compare, in nanoseconds.
+/// Reads the clock by which the runner and drivers compare, in nanoseconds. It counts suspended time.
 pub(crate) fn now() -> u64 {
-    let time = clock_gettime(CLOCK);
-    let seconds = u64::try_from(time.tv_sec).unwrap();
-    seconds * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap()
+    nanos(boot_time())
 }
 
 /// Returns nanoseconds.

@@ -20,6 +20,7 @@ use std::{
 };
 
 use anyhow::Context;
+use clap::{Parser, builder::FalseyValueParser};
 
 use crate::{
     library::LIBRARIES,
@@ -34,49 +35,25 @@ const LIMIT: Duration = Duration::from_secs(150);
 const THREADS: usize = 8;
 
 /// Arguments of the command line.
-#[derive(Default)]
+#[derive(Parser)]
 struct Arguments {
     names: Vec<String>,
+    #[arg(long)]
     skip: Vec<String>,
-    threads: Option<usize>,
+    #[arg(long, env = "RUST_TEST_THREADS", default_value_t = THREADS)]
+    test_threads: usize,
+    #[arg(long, default_value_t = 1)]
     repeat: usize,
+    #[arg(long, env = "MUTANTS", value_parser = FalseyValueParser::new())]
     mutants: bool,
+    #[arg(long)]
     list: bool,
+    /// What cargo's harness has and this one does not need.
+    #[arg(long, aliases = ["quiet", "exact", "include-ignored", "show-output"], hide = true)]
+    nocapture: bool,
 }
 
 impl Arguments {
-    fn read() -> anyhow::Result<Self> {
-        let mut read = Self {
-            repeat: 1,
-            mutants: std::env::var("MUTANTS").is_ok_and(|is_set| is_set == "1"),
-            ..Self::default()
-        };
-        let mut words = std::env::args().skip(1);
-        while let Some(word) = words.next() {
-            let mut value = || {
-                words
-                    .next()
-                    .with_context(|| format!("{word} needs a value"))
-            };
-            match word.as_str() {
-                "--skip" => read.skip.push(value()?),
-                "--test-threads" => read.threads = Some(value()?.parse()?),
-                "--repeat" => read.repeat = value()?.parse()?,
-                "--mutants" => read.mutants = true,
-                "--list" => read.list = true,
-                // What cargo's harness has and this one does not need.
-                flag if flag.starts_with('-') => {}
-                name => read.names.push(name.to_owned()),
-            }
-        }
-        if read.threads.is_none()
-            && let Ok(threads) = std::env::var("RUST_TEST_THREADS")
-        {
-            read.threads = Some(threads.parse()?);
-        }
-        Ok(read)
-    }
-
     fn wants(&self, name: &str) -> bool {
         let is_in = |part: &String| match LIBRARIES.iter().any(|library| library.name == part) {
             true => name.split("::").next() == Some(part),
@@ -106,18 +83,7 @@ enum Outcome {
 
 /// Runs what the arguments ask for.
 pub(crate) fn main() -> ExitCode {
-    match run() {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("{error:#}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn run() -> anyhow::Result<bool> {
-    let arguments = Arguments::read()?;
+    let arguments = Arguments::parse();
     let mut tests: Vec<Test> = all()
         .into_iter()
         .filter(|test| test.is_mutant == arguments.mutants && arguments.wants(&test.name))
@@ -126,7 +92,7 @@ fn run() -> anyhow::Result<bool> {
         for test in &tests {
             println!("{}: test", test.name);
         }
-        return Ok(true);
+        return ExitCode::SUCCESS;
     }
     std::panic::set_hook(Box::new(|panic| {
         LAST_PANIC.with_borrow_mut(|last| *last = panic.to_string());
@@ -137,8 +103,11 @@ fn run() -> anyhow::Result<bool> {
     for _ in 0..arguments.repeat {
         queue.extend(&tests);
     }
-    let results = all_of(&queue, &drivers, arguments.threads.unwrap_or(THREADS));
-    Ok(report(&tests, &results, &drivers))
+    let results = all_of(&queue, &drivers, arguments.test_threads);
+    match report(&tests, &results, &drivers) {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    }
 }
 
 /// Returns every test.

@@ -6,7 +6,7 @@ use std::{
     sync::OnceLock,
 };
 
-use leasehold_tests::{binaries, python};
+use leasehold_tests::{binaries, tools};
 
 /// A client library with a driver.
 pub(crate) struct Library {
@@ -19,43 +19,33 @@ pub(crate) struct Library {
 }
 
 /// All libraries, in the order of the table.
+impl Library {
+    const fn new(
+        name: &'static str,
+        title: &'static str,
+        driver: fn() -> Result<Vec<PathBuf>, String>,
+    ) -> Self {
+        Self {
+            name,
+            title,
+            driver,
+        }
+    }
+}
+
 pub(crate) const LIBRARIES: &[Library] = &[
-    Library {
-        name: "rust",
-        title: "Rust",
-        driver: || Ok(vec![binaries::path("leasehold-driver")]),
-    },
-    Library {
-        name: "go",
-        title: "Go",
-        driver: go,
-    },
-    Library {
-        name: "python",
-        title: "Python, asyncio",
-        driver: || python("asyncio"),
-    },
-    Library {
-        name: "python_threads",
-        title: "Python, threads",
-        driver: || python("sync"),
-    },
-    Library {
-        name: "node",
-        title: "Node",
-        driver: node,
-    },
-    Library {
-        name: "java",
-        title: "Java, blocking",
-        driver: || java("blocking"),
-    },
-    Library {
-        name: "java_async",
-        title: "Java, futures",
-        driver: || java("async"),
-    },
+    Library::new("rust", "Rust", rust),
+    Library::new("go", "Go", go),
+    Library::new("python", "Python, asyncio", || python("asyncio")),
+    Library::new("python_threads", "Python, threads", || python("sync")),
+    Library::new("node", "Node", node),
+    Library::new("java", "Java, blocking", || java("blocking")),
+    Library::new("java_async", "Java, futures", || java("async")),
 ];
+
+fn rust() -> Result<Vec<PathBuf>, String> {
+    Ok(vec![binaries::path("leasehold-driver")])
+}
 
 /// Returns the folder of a library, if it is there.
 fn folder(library: &str) -> Result<PathBuf, String> {
@@ -99,7 +89,7 @@ fn python(interface: &str) -> Result<Vec<PathBuf>, String> {
     Ok(vec![
         "env".into(),
         source.into(),
-        python::interpreter().to_owned(),
+        tools::interpreter().to_owned(),
         folder.join("tests/driver.py"),
         interface.into(),
     ])

@@ -12,6 +12,16 @@
     reason = "a test fails by panicking, and this one is its own harness"
 )]
 
+/// Picks the contents of requests of this kind.
+macro_rules! of_kind {
+    ($kind:ident) => {
+        |request| match request {
+            leasehold_proto::v1::session_request::Request::$kind(it) => Some(it),
+            _ => None,
+        }
+    };
+}
+
 mod driver;
 mod harness;
 mod library;

@@ -15,7 +15,7 @@ use crate::driver::{PROMPT, now};
 pub(crate) struct Site {
     pub(crate) coordinators: Vec<CoordinatorProcess>,
     options: Vec<CoordinatorOptions>,
-    _redis: RedisServer,
+    pub(crate) redis: RedisServer,
 }
 
 impl Site {
@@ -42,7 +42,7 @@ impl Site {
             Self {
                 coordinators: coordinators.collect(),
                 options,
-                _redis: redis,
+                redis,
             }
         })
         .await

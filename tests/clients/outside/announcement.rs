@@ -7,8 +7,6 @@ use std::{
 
 use leasehold_tests::{ChildProcess, binaries};
 
-use super::has;
-
 /// Runs a line in a shell, and returns what it prints.
 fn pasted(line: &str) -> String {
     let output = Command::new("sh").args(["-c", line]).output().unwrap();
@@ -18,9 +16,7 @@ fn pasted(line: &str) -> String {
 
 #[test]
 fn a_newcomer_takes_a_lock_and_opens_the_page_by_what_the_first_lines_say() {
-    if !has(&["curl"]) {
-        return;
-    }
+    needs!("curl");
     let mut command = Command::new(binaries::path("leasehold-server"));
     command
         .args(["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"])

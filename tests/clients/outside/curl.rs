@@ -5,8 +5,6 @@ use std::{fs, process::Command};
 use leasehold_tests::Coordinator;
 use serde_json::Value;
 
-use crate::has;
-
 /// Calls `path` of a coordinator without TLS; returns the answer.
 pub(crate) fn call(endpoint: &str, path: &str, body: &Value) -> Value {
     let output = Command::new("curl")
@@ -21,9 +19,7 @@ pub(crate) fn call(endpoint: &str, path: &str, body: &Value) -> Value {
 
 #[test]
 fn the_curl_lines_of_the_documentation_work_as_written() {
-    if !has(&["curl"]) {
-        return;
-    }
+    needs!("curl");
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/http.md");
     let page = fs::read_to_string(page).unwrap();
     let (_, block) = page.split_once("<!-- curl -->\n```sh\n").unwrap();

@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::{curl::call, has};
+use crate::curl::call;
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/shell/lock.sh");
 
@@ -27,16 +27,13 @@ struct Shell {
 }
 
 /// Starts a coordinator for a shell; `None` if a program that the script needs is missing.
-fn start() -> Option<(CoordinatorProcess, Shell)> {
-    if !has(&["curl", "jq", "pgrep"]) {
-        return None;
-    }
+fn start() -> (CoordinatorProcess, Shell) {
     let coordinator = Coordinator::process().start();
     let shell = Shell {
         folder: tempfile::tempdir().unwrap(),
         endpoint: coordinator.endpoint(),
     };
-    Some((coordinator, shell))
+    (coordinator, shell)
 }
 
 impl Shell {
@@ -97,9 +94,8 @@ fn await_silence(alive: &Path) {
 
 #[test]
 fn the_lock_outlives_its_ttl_and_is_released_with_the_job() {
-    let Some((_coordinator, shell)) = start() else {
-        return;
-    };
+    needs!("curl", "jq", "pgrep");
+    let (_coordinator, shell) = start();
     let job = ["job", "--ttl", "10s", "--", "sh", "-c"];
     let mut first = shell
         .command(
@@ -135,9 +131,8 @@ fn the_lock_outlives_its_ttl_and_is_released_with_the_job() {
 
 #[test]
 fn jobs_of_many_scripts_run_one_at_a_time() {
-    let Some((_coordinator, shell)) = start() else {
-        return;
-    };
+    needs!("curl", "jq", "pgrep");
+    let (_coordinator, shell) = start();
     let work =
         "mkdir inside && sleep 0.1 && rmdir inside && echo $LEASEHOLD_FENCING_TOKEN >>tokens";
     let run = || shell.run(&["job", "--wait", "30s", "--", "sh", "-c", work]);
@@ -155,9 +150,8 @@ fn jobs_of_many_scripts_run_one_at_a_time() {
 
 #[test]
 fn a_forced_release_kills_the_job() {
-    let Some((coordinator, shell)) = start() else {
-        return;
-    };
+    needs!("curl", "jq", "pgrep");
+    let (coordinator, shell) = start();
     let mut script = shell.start_job("10s");
     call(
         &coordinator.endpoint(),
@@ -171,9 +165,8 @@ fn a_forced_release_kills_the_job() {
 
 #[test]
 fn a_coordinator_that_does_not_answer_stops_the_job_in_time() {
-    let Some((coordinator, shell)) = start() else {
-        return;
-    };
+    needs!("curl", "jq", "pgrep");
+    let (coordinator, shell) = start();
     let mut script = shell.start_job("10s");
     coordinator.stop();
     let stopped = Instant::now();
@@ -185,9 +178,8 @@ fn a_coordinator_that_does_not_answer_stops_the_job_in_time() {
 
 #[test]
 fn the_job_does_not_outlive_a_killed_script() {
-    let Some((_coordinator, shell)) = start() else {
-        return;
-    };
+    needs!("curl", "jq", "pgrep");
+    let (_coordinator, shell) = start();
     let mut script = shell.start_job("10s");
     script.kill().unwrap();
     script.wait().unwrap();
@@ -202,9 +194,8 @@ fn the_job_does_not_outlive_a_killed_script() {
 
 #[test]
 fn a_stopped_script_keeps_its_lock() {
-    let Some((_coordinator, shell)) = start() else {
-        return;
-    };
+    needs!("curl", "jq", "pgrep");
+    let (_coordinator, shell) = start();
     let mut script = shell.start_job("10s");
     let id = Pid::from_child(&script);
     kill_process(id, Signal::STOP).unwrap();
@@ -217,9 +208,8 @@ fn a_stopped_script_keeps_its_lock() {
 
 #[test]
 fn a_job_that_nobody_would_stop_in_time_is_killed() {
-    let Some((_coordinator, shell)) = start() else {
-        return;
-    };
+    needs!("curl", "jq", "pgrep");
+    let (_coordinator, shell) = start();
     let mut script = shell.start_job("1m");
     let keeper = Command::new("pgrep")
         .args(["--parent", &script.id().to_string(), "--full", SCRIPT])
@@ -237,9 +227,8 @@ fn a_job_that_nobody_would_stop_in_time_is_killed() {
 
 #[test]
 fn signals_pass_on_to_the_job() {
-    let Some((_coordinator, shell)) = start() else {
-        return;
-    };
+    needs!("curl", "jq", "pgrep");
+    let (_coordinator, shell) = start();
     let mut script = shell.start_job("1m");
     kill_process(Pid::from_child(&script), Signal::TERM).unwrap();
     assert_eq!(script.wait().unwrap().code(), Some(3));
@@ -248,9 +237,8 @@ fn signals_pass_on_to_the_job() {
 
 #[test]
 fn failures_have_the_exit_codes_of_leasehold_run() {
-    let Some((_coordinator, mut shell)) = start() else {
-        return;
-    };
+    needs!("curl", "jq", "pgrep");
+    let (_coordinator, mut shell) = start();
     assert_eq!(shell.run(&["job", "true"]), 64);
     assert_eq!(shell.run(&["bad\u{1}name", "--", "true"]), 64);
     assert_eq!(shell.run(&["job", "--", "./missing"]), 127);

@@ -8,6 +8,15 @@
     reason = "a test fails by panicking, and these say what they skip"
 )]
 
+/// Ends a test, and says so, if one of these programs is missing.
+macro_rules! needs {
+    ($($program:literal),+) => {
+        if !crate::has(&[$($program),+]) {
+            return;
+        }
+    };
+}
+
 mod announcement;
 mod calls;
 mod connect_clients;
@@ -18,6 +27,7 @@ mod lock_script;
 mod openapi;
 mod page;
 mod php;
+mod proxies;
 mod python;
 mod readme;
 mod redis_py;
@@ -25,7 +35,7 @@ mod websocket_example;
 
 use std::{fmt::Display, io::Write, thread};
 
-use leasehold_tests::node::installed;
+use leasehold_tests::tools::installed;
 
 /// Prints that a test is skipped, past the test harness, which would swallow what a passing test prints.
 fn skipped(missing: impl Display) {

@@ -1,21 +1,14 @@
 //! Calls of every described method to a real coordinator, whose requests and answers must be as the document says.
 
-use std::{
-    collections::BTreeSet,
-    io::Write,
-    process::{Command, Stdio},
-    time::Duration,
-};
+use std::{collections::BTreeSet, io::Write, process::Stdio, time::Duration};
 
 use leasehold_tests::{
     Coordinator, RawCandidate, RawSession,
     http::{Answer, Http, JSON, Version},
-    python,
     raw::{PROMPT, connect},
+    tools,
 };
 use serde_json::{Value, json};
-
-use crate::has;
 
 const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../server/openapi.json");
 const TTL: Duration = Duration::from_secs(60);
@@ -132,11 +125,7 @@ impl Calls {
             described.extend(methods.map(|method| format!("{method} {path}")));
         }
         assert_eq!(self.made, described, "each method is called");
-        let mut validator = Command::new(python::interpreter())
-            .arg(concat!(
-                env!("CARGO_MANIFEST_DIR"),
-                "/clients/python/openapi.py"
-            ))
+        let mut validator = tools::python("openapi.py")
             .stdin(Stdio::piped())
             .spawn()
             .unwrap();
@@ -156,9 +145,7 @@ fn url_encoded(message: &Value) -> String {
 
 #[tokio::test]
 async fn every_method_answers_as_the_document_says() {
-    if !has(&["python3"]) {
-        return;
-    }
+    needs!("python3");
     let coordinator = Coordinator::in_process();
     coordinator.ready().await;
     let mut calls = Calls::of(&coordinator);

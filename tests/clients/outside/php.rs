@@ -16,7 +16,7 @@ use leasehold_tests::{
 };
 use serde_json::{Value, json};
 
-use crate::{curl::call, has};
+use crate::curl::call;
 
 const PAGES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/php");
 
@@ -87,9 +87,7 @@ fn await_holder(coordinator: &str) {
 
 #[test]
 fn many_requests_sell_each_piece_once() {
-    if !has(&["curl", "php"]) {
-        return;
-    }
+    needs!("curl", "php");
     let coordinator = Coordinator::process().start();
     let stock = Stock::new(10);
     let servers: Vec<_> = (0..4)
@@ -119,9 +117,7 @@ fn many_requests_sell_each_piece_once() {
 
 #[test]
 fn a_request_that_lost_its_lock_sells_nothing() {
-    if !has(&["curl", "php"]) {
-        return;
-    }
+    needs!("curl", "php");
     let coordinator = Coordinator::process().start();
     let stock = Stock::new(10);
     let server = WebServer::start(&coordinator.endpoint(), &stock, "2");
@@ -141,9 +137,7 @@ fn a_request_that_lost_its_lock_sells_nothing() {
 
 #[test]
 fn a_request_that_was_stopped_for_longer_than_its_lock_lasts_sells_nothing() {
-    if !has(&["curl", "php"]) {
-        return;
-    }
+    needs!("curl", "php");
     let coordinator = Coordinator::process().start();
     let stock = Stock::new(10);
     let first = WebServer::start(&coordinator.endpoint(), &stock, "2");
@@ -163,9 +157,7 @@ fn a_request_that_was_stopped_for_longer_than_its_lock_lasts_sells_nothing() {
 
 #[test]
 fn a_page_without_a_coordinator_says_that_it_is_busy() {
-    if !has(&["curl", "php"]) {
-        return;
-    }
+    needs!("curl", "php");
     let stock = Stock::new(10);
     let endpoint = format!("http://127.0.0.1:{}", free_port());
     let server = WebServer::start(&endpoint, &stock, "0");

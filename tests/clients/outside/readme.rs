@@ -77,9 +77,3 @@ async fn the_grpcurl_lines_of_the_readme_work_as_written() {
         "{out}"
     );
 }
-
-#[test]
-fn commands_are_taken_from_blocks_that_use_grpcurl() {
-    let readme = "# x\n\n```rust\nfn grpcurl () {}\n```\n```console\n$ grpcurl a \\\n    b\nanswer\n$ echo c\n```\n\n```sh\nls\n```\n```sh\ngrpcurl d\n```\n";
-    assert_eq!(commands(readme), "grpcurl a \\\n    b\necho c\ngrpcurl d\n");
-}

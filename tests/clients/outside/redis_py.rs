@@ -1,15 +1,9 @@
 //! Lock of redis-py, which is the key that Leasehold's is: each excludes the other.
 
-use std::{
-    io::Write,
-    process::{Command, Stdio},
-    time::Duration,
-};
+use std::{io::Write, process::Stdio, time::Duration};
 
 use leasehold_proto::v1::AcquireOutcome;
-use leasehold_tests::{ChildProcess, Coordinator, RawSession, RedisServer, python, raw::PROMPT};
-
-use crate::has;
+use leasehold_tests::{ChildProcess, Coordinator, RawSession, RedisServer, raw::PROMPT, tools};
 
 const NAME: &str = "row 5/python";
 const LIMIT: Duration = Duration::from_secs(10);
@@ -24,27 +18,18 @@ async fn is_foreign(session: &mut RawSession) {
 
 #[tokio::test]
 async fn row_05_the_lock_of_redis_py_excludes_us_and_we_exclude_it() {
-    if !has(&["python3"]) {
-        return;
-    }
-    let python = tokio::task::spawn_blocking(python::interpreter)
-        .await
-        .unwrap();
+    needs!("python3");
     let server = RedisServer::start();
     let coordinator = Coordinator::process().store(server.url()).start();
-    let mut session = RawSession::open(&coordinator.endpoint(), LIMIT).await;
-    session.keep_alive(Duration::from_secs(2));
-
-    let mut command = Command::new(python);
+    let mut command = tools::python("redis_py_lock.py");
     command
-        .arg(concat!(
-            env!("CARGO_MANIFEST_DIR"),
-            "/clients/python/redis_py_lock.py"
-        ))
         .arg(server.url())
         .arg(format!("lock:{NAME}"))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped());
+    let mut session = RawSession::open(&coordinator.endpoint(), LIMIT).await;
+    session.keep_alive(Duration::from_secs(2));
+
     let mut program = ChildProcess::spawn("redis_py_lock.py", command);
     let mut lines = program.take_lines();
     let mut orders = program.take_stdin();

@@ -162,6 +162,8 @@ class Leader:
                     # The coordinator may have taken the leadership over, and given it back as the connection broke. If the
                     # coordinator itself ended the stream, it keeps what it may have taken over, for the next attempt.
                     self.lose("an attempt to resume broke")
+        elif kind == "lost" and stream.next_owner_id in self.tried:
+            self.lose_unless_resumed(response.lost.locks)
         elif stream is self.next and kind == "accepted":
             self.open(stream)
         elif stream is self.next and kind == "opened" and stream.resumes != self.owner_id:
@@ -212,6 +214,8 @@ class Leader:
             self.deadline = max(self.deadline, sent + response.heartbeat.valid_for.ToNanoseconds())
         elif kind == "lost" and is_ours:
             self.lose(types_pb2.LostReason.Name(response.lost.locks[0].reason), give_back=True)
+        elif kind == "lost":
+            self.lose_unless_resumed(response.lost.locks)
         elif kind == "draining":
             stream.interval = min(stream.interval, self.ttl * SECOND // 5)
             stream.beat()
@@ -238,6 +242,11 @@ class Leader:
         self.token, self.deadline = token, deadline
         if is_new:
             say("leading", token)
+
+    def lose_unless_resumed(self, locks) -> None:
+        """Takes in a loss on a stream that may not be the one that has the leadership. Its own resume is none."""
+        if locks[0].reason != types_pb2.LOST_REASON_RESUMED:
+            self.lose(types_pb2.LostReason.Name(locks[0].reason))
 
     def lose(self, reason: str, give_back: bool = False) -> None:
         if self.token:

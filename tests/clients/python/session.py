@@ -3,9 +3,7 @@
     python session.py check           checks the arithmetic of deadlines, without a coordinator
     python session.py tour ADDRESS    walks through everything that a session can do, and prints each step
     python session.py guard ADDRESS   holds a lock with a TTL of five seconds until it is lost, and prints by which deadline
-    python session.py hold ADDRESS    takes a lock with a TTL of a minute and keeps it until it is killed
     python session.py elect ADDRESS   walks through an election, as candidates and as an observer
-    python session.py lead ADDRESS    campaigns with a TTL of a minute and leads until it is killed
 
 ADDRESS is `host:port` of a coordinator.
 
@@ -493,13 +491,6 @@ def guard(channel: grpc.Channel) -> None:
     say("lost", lock.deadline, lock.reason)
 
 
-def hold(channel: grpc.Channel) -> None:
-    session = Session(channel, ttl=60)
-    lock = session.acquire("python/held").result()
-    say("holding", lock.fencing_token)
-    lock.over.wait()
-
-
 def elect(channel: grpc.Channel) -> None:
     name = "python/election"
     elections = election_pb2_grpc.ElectionServiceStub(channel)
@@ -537,18 +528,12 @@ def elect(channel: grpc.Channel) -> None:
     say("nobody leads again")
 
 
-def lead(channel: grpc.Channel) -> None:
-    candidate = Candidate(channel, "python/led", b"python")
-    say("leading", candidate.next("elected").fencing_token)
-    candidate.next("lost")
-
-
 def main() -> None:
     mode, *address = sys.argv[1:]
     if mode == "check":
         return check()
     with grpc.insecure_channel(*address) as channel:
-        {"tour": tour, "guard": guard, "hold": hold, "elect": elect, "lead": lead}[mode](channel)
+        {"tour": tour, "guard": guard, "elect": elect}[mode](channel)
 
 
 if __name__ == "__main__":

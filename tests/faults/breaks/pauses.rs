@@ -3,7 +3,11 @@
 use std::time::Duration;
 
 use leasehold_proto::v1::{LostReason, session_response::Response};
-use leasehold_tests::{RawSession, Site, raw::PROMPT};
+use leasehold_tests::{
+    RawSession, Site,
+    raw::{PROMPT, resume_hold},
+    wait::until,
+};
 use redis::AsyncCommands;
 
 const TTL: Duration = Duration::from_secs(2);
@@ -33,6 +37,18 @@ async fn a_coordinator_that_goes_on_after_its_leases_ended_leaves_their_successo
     for id in sessions.iter().filter_map(|(.., wanted)| *wanted) {
         successors.push(next.granted(id, PROMPT).await.lock);
     }
+    // The others run out as well, each in its own time.
+    let mut redis = site.plain().await;
+    for (_, held, _) in sessions.iter().filter(|(.., wanted)| wanted.is_none()) {
+        let key = format!("lock:{}", held.name);
+        until("its end", PROMPT, async || {
+            match redis.clone().exists(&key).await {
+                Ok(false) => Ok(()),
+                other => Err(other),
+            }
+        })
+        .await;
+    }
     site.at(0).cont();
     for (session, held, wanted) in &mut sessions {
         // It may not have looked yet; when it has, it says so. What ran out in Redis is never taken again by itself.
@@ -57,7 +73,6 @@ async fn a_coordinator_that_goes_on_after_its_leases_ended_leaves_their_successo
     for (session, ..) in sessions {
         session.close().await;
     }
-    let mut redis = site.plain().await;
     for lock in &successors {
         let owner: Vec<u8> = redis.get(format!("lock:{}", lock.name)).await.unwrap();
         assert_eq!(owner, lock.owner_id);
@@ -69,4 +84,48 @@ async fn a_coordinator_that_goes_on_after_its_leases_ended_leaves_their_successo
     }
     next.close().await;
     site.nothing_is_left().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_coordinator_that_goes_on_counts_what_its_clients_have_lost_and_not_what_they_have_resumed()
+ {
+    let site = Site::redis(2).await;
+    let mut moved = RawSession::open(&site.endpoint(0), TTL).await;
+    moved.keep_alive(TTL / 5);
+    let mut resumes = Vec::new();
+    for number in 0..8 {
+        let held = moved.acquire(&format!("moved/{number}")).await.lock;
+        resumes.push(resume_hold(&held));
+    }
+    let mut stuck = RawSession::open(&site.endpoint(0), TTL).await;
+    stuck.keep_alive(TTL / 5);
+    stuck.acquire("stuck").await;
+    site.at(0).stop();
+    let (mut next, resumed) = RawSession::resume(&site.endpoint(1), TTL, resumes).await;
+    next.keep_alive(TTL / 5);
+    assert_eq!(resumed.resumed.len(), 8);
+    let redis = site.plain().await;
+    until("its end", PROMPT, async || {
+        match redis.clone().exists("lock:stuck").await {
+            Ok(false) => Ok(()),
+            other => Err(other),
+        }
+    })
+    .await;
+    site.at(0).cont();
+    let counted = async || {
+        let metrics = site.at(0).metrics().await;
+        let left = metrics.sum("leasehold_inflight_cleanups");
+        (metrics.sum("leasehold_lost_total"), left)
+    };
+    until(
+        "what was lost to be counted",
+        PROMPT,
+        async || match counted().await {
+            (1.0, 0.0) => Ok(()),
+            other => Err(other),
+        },
+    )
+    .await;
+    next.close().await;
 }

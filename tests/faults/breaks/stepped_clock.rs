@@ -9,7 +9,7 @@ const HOUR: i64 = 3_600_000_000;
 
 #[tokio::test]
 async fn a_command_that_a_step_of_the_clock_makes_look_late_is_sent_again() {
-    let clock = WallClock::new();
+    let clock = WallClock::make();
     let redis = clock.of(RedisServer::options()).start();
     let coordinator = Coordinator::process().store(redis.url()).start();
     let mut session = RawSession::open(&coordinator.endpoint(), TTL).await;

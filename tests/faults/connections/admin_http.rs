@@ -5,7 +5,7 @@
 use std::{net::SocketAddr, time::Duration};
 
 use leasehold_server::{
-    Liveness,
+    Config, Liveness,
     admin_http::{AdminState, Readiness, serve},
     telemetry::Metrics,
 };
@@ -23,7 +23,6 @@ const LONG: Duration = Duration::from_secs(20);
 struct Admin {
     address: SocketAddr,
     metrics: Metrics,
-    readiness: watch::Sender<Readiness>,
     liveness: Liveness,
     shutdown: CancellationToken,
     serving: JoinHandle<()>,
@@ -38,18 +37,17 @@ async fn start_with(patience: Duration) -> Admin {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let metrics = Metrics::default();
-    let (readiness, following) = watch::channel(Readiness::not_ready("the store does not answer"));
     let shutdown = CancellationToken::new();
     let liveness = Liveness::default();
     let state = AdminState {
         metrics: metrics.clone(),
-        readiness: following,
+        readiness: watch::channel(Readiness::ready()).1,
         liveness: liveness.clone(),
+        reload: Config::default().into(),
     };
     Admin {
         address,
         metrics,
-        readiness,
         liveness,
         serving: tokio::spawn(serve(
             listener,
@@ -102,27 +100,6 @@ async fn a_part_that_has_ended_makes_it_unlive_and_nothing_else_does() {
     let (head, body) = admin.get("/livez").await;
     assert!(head.starts_with("HTTP/1.1 503 "), "{head}");
     assert_eq!(body, "contention has ended\n");
-}
-
-#[tokio::test]
-async fn probes_follow_the_readiness() {
-    let admin = start().await;
-    let (head, body) = admin.get("/readyz").await;
-    assert!(head.starts_with("HTTP/1.1 503 "), "{head}");
-    assert_eq!(body, "the store does not answer\n");
-    admin.readiness.send(Readiness::ready()).unwrap();
-    let (head, body) = admin.get("/readyz").await;
-    assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
-    assert_eq!(body, "ready\n");
-    admin
-        .readiness
-        .send(Readiness::not_ready("draining"))
-        .unwrap();
-    let (head, body) = admin.get("/readyz").await;
-    assert!(head.starts_with("HTTP/1.1 503 "), "{head}");
-    assert_eq!(body, "draining\n");
-    let (head, _) = admin.get("/livez").await;
-    assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
 }
 
 #[tokio::test]

@@ -3,13 +3,12 @@
 use std::time::{Duration, Instant};
 
 use leasehold_proto::v1::{
-    AcquireOutcome, AcquireRequest, GrantedLock, ReleaseRequest, SessionAcquire, SessionOpen,
-    SessionRelease, lock_service_client::LockServiceClient, session_request::Request,
-    session_response::Response,
+    AcquireOutcome, AcquireRequest, GrantedLock, SessionAcquire, SessionOpen, SessionRelease,
+    lock_service_client::LockServiceClient, session_request::Request, session_response::Response,
 };
 use leasehold_tests::{
     RawSession,
-    raw::{PROMPT, wire},
+    raw::{PROMPT, release_request, wire},
 };
 use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
@@ -160,6 +159,7 @@ async fn by_session(
                     Some(Order::Release(lock)) => Request::Release(SessionRelease {
                         name: lock.name,
                         owner_id: lock.owner_id,
+                        expired: false,
                     }),
                     None => return session.close().await,
                 };
@@ -200,10 +200,7 @@ async fn by_calls(
                 })
             }),
             Order::Release(lock) => {
-                let release = ReleaseRequest {
-                    name: lock.name,
-                    owner_id: lock.owner_id,
-                };
+                let release = release_request(&lock.name, &lock.owner_id);
                 let released = client.release(release).await;
                 released.map(|response| News::Released(response.into_inner().released))
             }

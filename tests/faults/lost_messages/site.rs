@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 
 use leasehold_proto::v1::{
-    AcquireOutcome, AcquireRequest, GetLockRequest, LockView, ReleaseRequest,
+    AcquireOutcome, AcquireRequest, GetLockRequest, LockView,
     admin_service_client::AdminServiceClient, lock_service_client::LockServiceClient,
 };
 use leasehold_tests::{
     Coordinator, FencedResource, RedisProxy, RedisServer, audit,
-    raw::{connect, wire},
+    raw::{connect, release_request, wire},
     redis_proxy::Counts,
     wait,
 };
@@ -215,10 +215,7 @@ impl Site {
         };
         let granted = client.acquire(request).await.unwrap().into_inner();
         assert_eq!(granted.outcome(), AcquireOutcome::Granted, "{granted:?}");
-        let request = ReleaseRequest {
-            name: name.to_owned(),
-            owner_id: granted.owner_id,
-        };
+        let request = release_request(name, &granted.owner_id);
         assert!(client.release(request).await.unwrap().into_inner().released);
         granted.fencing_token
     }

@@ -84,49 +84,32 @@ fn answer(u: &mut Unstructured<'_>) -> arbitrary::Result<Value> {
         return Ok(Value::Int(u.int_in_range(-15..=3)?));
     }
     let handed = match u.int_in_range(0..=3)? {
-        0 => list(vec![
-            owner(u)?,
-            number(u)?,
-            text(u)?,
-            number(u)?,
-            number(u)?,
-        ]),
+        0 => list(parts(u, "ontnn")?),
         _ => Value::Nil,
     };
     let mut answer = vec![handed, Value::Int(status)];
     match status {
         0 | 3 => answer.push(number(u)?),
-        1 | 7 => answer.extend([number(u)?, number(u)?]),
         2 => answer.push(holder(u)?),
         4 => {
-            let current = list(vec![owner(u)?, number(u)?, number(u)?, number(u)?]);
-            answer.extend([list(vec![current]), number(u)?, number(u)?]);
+            answer.push(list(vec![list(parts(u, "onnn")?)]));
+            answer.extend(parts(u, "nn")?);
         }
-        5 => answer.extend([number(u)?, number(u)?, owners(u)?]),
+        5 => {
+            answer.extend(parts(u, "nn")?);
+            answer.push(owners(u)?);
+        }
         6 => answer.extend(seen(u)?),
         8 => {
-            let hold = list(vec![owner(u)?, sessions(u)?, extras(u)?, text(u)?]);
-            let mut wait = vec![owner(u)?];
-            wait.extend(waiter(u)?);
-            let edges = [list(vec![hold]), list(vec![list(wait)])];
-            answer.push(number(u)?);
-            answer.extend(edges);
-            answer.extend([number(u)?, number(u)?]);
+            let hold = list(vec![list(parts(u, "oset")?)]);
+            let wait = list(vec![list(parts(u, "otnsetn")?)]);
+            answer.extend([number(u)?, hold, wait]);
+            answer.extend(parts(u, "nn")?);
         }
-        9 => answer.extend([number(u)?, extras(u)?, number(u)?, number(u)?, sessions(u)?]),
-        10 => answer.extend([
-            owner(u)?,
-            sessions(u)?,
-            extras(u)?,
-            text(u)?,
-            number(u)?,
-            number(u)?,
-            text(u)?,
-            number(u)?,
-            number(u)?,
-        ]),
+        9 => answer.extend(parts(u, "nenns")?),
+        10 => answer.extend(parts(u, "osetnntnn")?),
         11 => answer.push(owners(u)?),
-        _ => answer.extend([number(u)?, number(u)?]),
+        _ => answer.extend(parts(u, "nn")?),
     }
     // Rarely, something else stands in the place of one part.
     if u.ratio(1, 8)? {
@@ -137,78 +120,47 @@ fn answer(u: &mut Unstructured<'_>) -> arbitrary::Result<Value> {
 }
 
 fn seen(u: &mut Unstructured<'_>) -> arbitrary::Result<Vec<Value>> {
-    let waiter = list(waiter(u)?);
-    Ok(vec![
-        list(vec![holder(u)?]),
-        number(u)?,
-        number(u)?,
-        number(u)?,
-        number(u)?,
-        number(u)?,
-        number(u)?,
-        number(u)?,
-        list(vec![waiter]),
-    ])
+    let waiter = list(parts(u, WAITER)?);
+    let mut seen = vec![list(vec![holder(u)?])];
+    seen.extend(parts(u, "nnnnnnn")?);
+    seen.push(list(vec![waiter]));
+    Ok(seen)
 }
+
+const WAITER: &str = "tnsetn";
 
 fn holder(u: &mut Unstructured<'_>) -> arbitrary::Result<Value> {
-    if u.ratio(1, 4)? {
-        return Ok(list(vec![text(u)?, number(u)?]));
-    }
-    Ok(list(vec![
-        sessions(u)?,
-        extras(u)?,
-        text(u)?,
-        text(u)?,
-        number(u)?,
-        number(u)?,
-        number(u)?,
-        number(u)?,
-        text(u)?,
-    ]))
-}
-
-fn waiter(u: &mut Unstructured<'_>) -> arbitrary::Result<Vec<Value>> {
-    Ok(vec![
-        text(u)?,
-        number(u)?,
-        sessions(u)?,
-        extras(u)?,
-        text(u)?,
-        number(u)?,
-    ])
+    let is_foreign = u.ratio(1, 4)?;
+    let shape = if is_foreign { "tn" } else { "settnnnnt" };
+    Ok(list(parts(u, shape)?))
 }
 
 fn owners(u: &mut Unstructured<'_>) -> arbitrary::Result<Value> {
-    Ok(list(vec![
-        list(vec![owner(u)?, text(u)?]),
-        list(vec![owner(u)?, text(u)?]),
-    ]))
+    let pair = list(parts(u, "ot")?);
+    Ok(list(vec![pair, list(parts(u, "ot")?)]))
+}
+
+/// Returns parts of a reply: owner ids, sessions, extras, texts and numbers, by their first letters.
+fn parts(u: &mut Unstructured<'_>, shape: &str) -> arbitrary::Result<Vec<Value>> {
+    let part = |letter| match letter {
+        'o' => owner(u),
+        's' => sessions(u),
+        'e' => extras(u),
+        't' => text(u),
+        _ => number(u),
+    };
+    shape.chars().map(part).collect()
 }
 
 /// Something that scripts publish for watchers, as they encode it.
 fn published(u: &mut Unstructured<'_>) -> arbitrary::Result<()> {
-    let kinds = [
-        "granted",
-        "queued",
-        "withdrawn",
-        "released",
-        "expired",
-        "lost",
-        "forced holder",
-        "forced waiter",
-        "forced",
-        "value",
-        "downgraded",
-        "reduced",
-        "requested",
-        "resumed",
-        "limit",
-    ];
+    let kinds = "granted, queued, withdrawn, released, expired, lost, forced holder, forced waiter, forced, \
+                 value, downgraded, reduced, requested, resumed, limit";
+    let kinds: Vec<_> = kinds.split(", ").collect();
     let mut changes = Vec::new();
     for _ in 0..u.int_in_range(0..=2)? {
         let subject = match u.int_in_range(0..=2)? {
-            0 => list(waiter(u)?),
+            0 => list(parts(u, WAITER)?),
             1 => number(u)?,
             _ => holder(u)?,
         };

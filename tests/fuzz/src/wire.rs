@@ -19,12 +19,13 @@ use leasehold_core::{name::TtlBounds, session::Closer};
 use leasehold_proto::v1::{self, lock_service_client::LockServiceClient};
 use leasehold_server::{
     Config, Listeners,
+    access::rules::Granted,
     convert::{self, FieldBounds, Resumptions},
     limits::Limits,
     run as serve,
 };
 use leasehold_store::{Store, memory::MemoryStore};
-use prost::Message;
+use prost::{Message, encoding::encode_varint};
 use tokio::{
     runtime::Runtime,
     signal::unix::{SignalKind, signal},
@@ -34,8 +35,9 @@ use tokio_util::sync::CancellationToken;
 
 /// Number of inputs between two checks that the coordinator serves.
 const CHECKED_EVERY: u64 = 64;
-/// Time for an answer of a coordinator that serves.
-const SERVES_WITHIN: Duration = Duration::from_secs(5);
+/// Time for an answer of a coordinator that serves: one that hangs never answers, and a busy machine may be slow. The lock of the
+/// check lives longer.
+const SERVES_WITHIN: Duration = Duration::from_secs(300);
 /// Time for the coordinator to end a connection whose peer has ended its side.
 const ENDS_WITHIN: Duration = Duration::from_millis(20);
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -73,7 +75,7 @@ static COORDINATOR: LazyLock<Coordinator> = LazyLock::new(|| {
     let mut config = Config::default();
     config.listen = "127.0.0.1:0".parse().unwrap();
     config.admin_listen = "127.0.0.1:0".parse().unwrap();
-    config.handshake_timeout = Duration::from_secs(1);
+    config.handshake_timeout = SERVES_WITHIN;
     let listeners = runtime.block_on(Listeners::bind(&config)).unwrap();
     let address = listeners.grpc.local_addr().unwrap();
     runtime.spawn(async move {
@@ -151,6 +153,10 @@ impl Coordinator {
             .expect("it accepts");
         let request = v1::AcquireRequest {
             name: "wire".to_owned(),
+            ttl: Some(prost_types::Duration {
+                seconds: 600,
+                nanos: 0,
+            }),
             ..v1::AcquireRequest::default()
         };
         let granted = client
@@ -298,7 +304,7 @@ fn message(u: &mut Unstructured<'_>, depth: usize) -> arbitrary::Result<Vec<u8>>
                 1 => *u.choose(&[u64::MAX, 1 << 63, 1 << 32, 1 << 31, 1 << 53, 999_999_999])?,
                 _ => u.int_in_range(0..=12)?,
             };
-            varint(value, &mut bytes);
+            encode_varint(value, &mut bytes);
             continue;
         }
         let contents = match u.int_in_range(0..=if depth < 3 { 7 } else { 3 })? {
@@ -312,18 +318,10 @@ fn message(u: &mut Unstructured<'_>, depth: usize) -> arbitrary::Result<Vec<u8>>
             _ => message(u, depth + 1)?,
         };
         bytes.push(number << 3 | 2);
-        varint(contents.len() as u64, &mut bytes);
+        encode_varint(contents.len() as u64, &mut bytes);
         bytes.extend(contents);
     }
     Ok(bytes)
-}
-
-fn varint(mut value: u64, bytes: &mut Vec<u8>) {
-    while value >= 0x80 {
-        bytes.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    bytes.push(value as u8);
 }
 
 /// Reads the bytes as each kind of message whose fields are checked, and converts it.
@@ -348,7 +346,7 @@ fn convert_messages(bytes: &[u8]) {
                 .add(open.resume.clone(), request.request_id, 100, bounds)
                 .is_ok()
             {
-                assert_eq!(resumptions.finish(|_| true).0.len(), open.resume.len());
+                assert_eq!(resumptions.finish(&Granted::Everything).0.len(), open.resume.len());
             }
         }
         if let Err(refusal) = convert::request::request(request, bounds, Closer::Client) {

@@ -1,49 +1,11 @@
 //! Elections as locks of their names: the holders that count as leaders, and those that wait.
 
-use leasehold_proto::v1::{
-    AcquireOutcome, AcquireRequest, ReleaseRequest, lock_service_client::LockServiceClient,
-};
+use leasehold_proto::v1::{AcquireOutcome, AcquireRequest, lock_service_client::LockServiceClient};
 use leasehold_tests::{
     Site,
-    raw::{self, PROMPT, wire},
+    raw::{self, PROMPT, release_request, wire},
     site::TTL,
 };
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_candidate_that_resigns_while_it_waits_leaves_the_queue() {
-    const ELECTION: &str = "holders/resigns";
-    let site = Site::redis(2).await;
-    let mut first = site.candidate(0, ELECTION, b"first").await;
-    let term = first.elected(PROMPT).await;
-    let mut observer = site.observer(1, ELECTION).await;
-    assert_eq!(observer.next(PROMPT).await.token(), Some(term.token));
-    let second = site.candidate(1, ELECTION, b"second").await;
-    let mut third = site.candidate(0, ELECTION, b"third").await;
-    assert_eq!(second.campaigning().position, 1);
-    assert_eq!(third.campaigning().position, 2);
-    assert!(!second.resign().await, "it led");
-    let view = site.view(0, ELECTION).await;
-    assert_eq!(view.waiter_count, 1, "{view:?}");
-    // One that does not even say so leaves it too.
-    let silent = site.candidate(1, ELECTION, b"silent").await;
-    assert_eq!(silent.campaigning().position, 2);
-    drop(silent);
-    site.waiting(1, ELECTION, 1).await;
-    let fifth = site.candidate(1, ELECTION, b"fifth").await;
-    assert_eq!(fifth.campaigning().position, 2);
-    assert!(first.resign().await);
-    let next = third.elected(PROMPT).await;
-    assert!(next.token > term.token);
-    observer.leads(next.token, PROMPT).await;
-    assert!(!fifth.resign().await);
-    assert!(third.resign().await);
-    // Nobody else ever led.
-    observer.until(PROMPT, |seen| seen.leader.is_none()).await;
-    let tokens: Vec<_> = observer.log().iter().filter_map(raw::Seen::token).collect();
-    assert_eq!(tokens, [term.token, next.token]);
-    drop(observer);
-    site.nothing_is_left().await;
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_holder_of_the_lock_leads() {
@@ -88,10 +50,7 @@ async fn the_holder_of_the_lock_leads() {
     assert_eq!(leader.value, b"a cron job");
     assert_eq!((&*leader.client_name, &*leader.session_id), ("cron", ""));
     assert_eq!(site.leader(1, ELECTION).await, seen.leader);
-    let release = ReleaseRequest {
-        name: ELECTION.to_owned(),
-        owner_id: granted.owner_id,
-    };
+    let release = release_request(ELECTION, &granted.owner_id);
     assert!(unary.release(release).await.unwrap().into_inner().released);
     observer.until(PROMPT, |seen| seen.leader.is_none()).await;
     session.close().await;

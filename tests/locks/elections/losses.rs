@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use leasehold_client::{HoldError, LostReason as Reason};
-use leasehold_proto::v1::{LostReason, campaign_response::Response};
-use leasehold_tests::{FencedResource, RawCandidate, Site, raw::PROMPT, report};
+use leasehold_proto::v1::LostReason;
+use leasehold_tests::{RawCandidate, Site, raw::PROMPT, report};
 use redis::aio::MultiplexedConnection;
 
 /// Renewed every second.
@@ -144,48 +144,5 @@ async fn a_waiting_candidate_follows_a_deposed_leader_and_observers_see_it() {
         }
         assert!(next.resign().await);
     }
-    site.nothing_is_left().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn late_actions_of_a_former_leader_are_refused() {
-    const ELECTION: &str = "losses/fenced";
-    let site = Site::redis(2).await;
-    // Kept in another database, beside the locks.
-    let mut redis = site.plain().await;
-    let _: () = redis::cmd("SELECT")
-        .arg(1)
-        .query_async(&mut redis)
-        .await
-        .unwrap();
-    let jobs = FencedResource::new("jobs");
-    let mut old = site.candidate(0, ELECTION, b"old").await;
-    let first = old.elected(PROMPT).await;
-    assert!(jobs.write(&mut redis, first.token, "old").await.unwrap());
-    assert!(site.is_current(1, ELECTION, first.token).await);
-    let mut new = site.candidate(1, ELECTION, b"new").await;
-    // It is told, and does not listen.
-    site.force(1, ELECTION).await;
-    let second = new.elected(PROMPT).await;
-    assert!(second.token > first.token);
-    // It may be late with its first write, or not.
-    for at in 0..2 {
-        assert!(!site.is_current(at, ELECTION, first.token).await);
-        assert!(site.is_current(at, ELECTION, second.token).await);
-    }
-    assert!(jobs.write(&mut redis, second.token, "new").await.unwrap());
-    let late = jobs.write(&mut redis, first.token, "too late").await;
-    assert!(!late.unwrap());
-    assert_eq!(jobs.values(&mut redis).await.unwrap(), ["old", "new"]);
-    // Nor can it say anything as the leader, nor resign for the other.
-    let (_, told) = old.next(PROMPT).await;
-    assert!(matches!(told, Ok(Some(Response::Lost(_)))), "{told:?}");
-    drop(old);
-    let seen = site.leader(0, ELECTION).await.unwrap();
-    assert_eq!(
-        (seen.fencing_token, &*seen.value),
-        (second.token, &b"new"[..])
-    );
-    assert!(new.resign().await);
     site.nothing_is_left().await;
 }

@@ -13,4 +13,3 @@ mod losses;
 mod observing;
 mod silent_redis;
 mod soak;
-mod values;

@@ -24,7 +24,7 @@ async fn a_coordinator_that_never_had_an_answer_refuses() {
     );
     let election = "silent".to_owned();
     let (campaign, leader, observe) = tokio::join!(
-        RawCandidate::try_campaign(channel, "silent", b"", TTL),
+        RawCandidate::try_campaign_as(channel, None, ("silent", b""), TTL),
         timeout(
             PROMPT,
             leads.leader(LeaderRequest {

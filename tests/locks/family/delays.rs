@@ -1,27 +1,30 @@
 //! Lock-delays, in every mode: after an unclean end the lock stays closed to all, including clients that lock without a
 //! coordinator; after a release it does not.
 
-use std::time::{Duration, Instant};
+use std::{
+    slice,
+    time::{Duration, Instant},
+};
 
 use futures_util::future::join_all;
 use leasehold_proto::v1::{LockMode, SessionAcquire};
 use leasehold_tests::{
     Site, Worker,
-    raw::{PROMPT, closing_for, exclusive, parse, semaphore, shared},
+    raw::{PROMPT, closing_for, exclusive, parse, semaphore, several, shared},
     site,
     site::{everywhere, on_redis, set_nx},
     wait,
 };
 
-use crate::family::want::Want;
-
 const DELAY: Duration = Duration::from_millis(1_500);
 /// Of sessions that end by silence, or with their coordinator.
 const SHORT: Duration = Duration::from_secs(2);
 
-/// One name in each mode, and another that only strangers try.
+/// A hold in some mode.
 struct Case {
-    held: Want,
+    held: SessionAcquire,
+    /// The same as an order for a worker.
+    order: String,
     /// A request that does not fit until the delay is over.
     blocked: SessionAcquire,
     /// A request that fits beside the hold that ended, if there is one.
@@ -29,38 +32,39 @@ struct Case {
     permits: u32,
 }
 
-fn cases(prefix: &str) -> Vec<Case> {
+/// Returns one of each mode.
+fn cases(prefix: &str) -> [Case; 4] {
     let name = |name: &str| format!("{prefix}/{name}");
-    let (alone, read, permits, one) = (
-        name("exclusive"),
-        name("shared"),
-        name("semaphore"),
-        name("one"),
-    );
-    vec![
+    let (alone, read, permits) = (name("exclusive"), name("shared"), name("semaphore"));
+    let (other, one) = (name("other"), name("one"));
+    [
         Case {
+            held: exclusive(&alone),
+            order: format!("acquire {alone}"),
             blocked: shared(&alone),
             fits: None,
             permits: 0,
-            held: Want::Exclusive(alone),
         },
         Case {
+            held: shared(&read),
+            order: format!("share {read}"),
             blocked: exclusive(&read),
             fits: Some(shared(&read)),
             permits: 0,
-            held: Want::Shared(read),
         },
         Case {
+            held: semaphore(&permits, 2, 3),
+            order: format!("permits {permits} 2 3"),
             blocked: semaphore(&permits, 2, 3),
             fits: Some(semaphore(&permits, 1, 3)),
             permits: 2,
-            held: Want::Permits(permits, 2, 3),
         },
         Case {
+            held: several([&*other, &*one]),
+            order: format!("acquire-all {other} {one}"),
             blocked: exclusive(&one),
             fits: None,
             permits: 0,
-            held: Want::All(vec![name("other"), one]),
         },
     ]
 }
@@ -70,14 +74,11 @@ impl Case {
         &self.blocked.name
     }
 
-    /// Returns the same request for names that only strangers use.
-    fn foreign(&self) -> Want {
-        let other = |name: &str| format!("{name}/foreign");
-        match &self.held {
-            Want::Exclusive(name) => Want::Exclusive(other(name)),
-            Want::Shared(name) => Want::Shared(other(name)),
-            Want::Permits(name, number, limit) => Want::Permits(other(name), *number, *limit),
-            Want::All(names) => Want::All(names.iter().map(|name| other(name)).collect()),
+    /// Returns all names of the hold.
+    fn names(&self) -> &[String] {
+        match &self.held.names[..] {
+            [] => slice::from_ref(&self.held.name),
+            names => names,
         }
     }
 
@@ -91,15 +92,15 @@ impl Case {
         assert!(parse(view.closed_for) <= most, "{view:?}");
         assert_eq!(view.holder_count, 0, "{view:?}");
         assert_eq!(view.permits_taken, self.permits, "{view:?}");
-        let expected = match self.held {
-            Want::Permits(..) => (LockMode::Semaphore, 3),
-            _ => (LockMode::Unspecified, 0),
+        let expected = match self.permits {
+            0 => (LockMode::Unspecified, 0),
+            _ => (LockMode::Semaphore, 3),
         };
         assert_eq!((view.mode(), view.limit), expected, "{view:?}");
     }
 
-    /// Checks that the name is closed from `since` on for no less than the delay.
-    async fn is_closed(&self, site: &Site, at: usize, since: Instant) {
+    /// Checks that the name is closed from `since` on for no less than the delay, and so are those that only strangers try.
+    async fn is_closed(&self, foreign: &Self, site: &Site, at: usize, since: Instant) {
         let ours = async {
             assert!(
                 !site.is_free_for(at, self.blocked.clone()).await,
@@ -116,7 +117,7 @@ impl Case {
             session.close().await;
         };
         let theirs = async {
-            for name in self.foreign().names() {
+            for name in foreign.names() {
                 let redis = site.plain().await;
                 wait::until("a stranger to have it", PROMPT * 2, || {
                     let mut redis = redis.clone();
@@ -135,7 +136,7 @@ impl Case {
         tokio::join!(ours, theirs);
         // So that the end finds nothing but ours.
         let mut redis = site.plain().await;
-        for name in self.foreign().names() {
+        for name in foreign.names() {
             assert!(site::delete(&mut redis, name).await);
         }
     }
@@ -145,22 +146,28 @@ impl Case {
 #[tokio::test(flavor = "multi_thread")]
 async fn locks_of_a_killed_client_stay_closed() {
     on_redis(async |site| {
-        join_all(cases("killed").iter().map(|case| async {
-            let mut worker = Worker::start(&site.endpoint(0), SHORT * 30);
-            worker.ready().await;
-            worker.order(&format!("closing {}", DELAY.as_millis()));
-            for want in [case.held.clone(), case.foreign()] {
-                worker.order(&want.order());
-                for name in want.names() {
-                    worker.granted(name).await;
-                }
-            }
-            // No earlier: its connection may be closed long before it is known to have ended.
-            let died = Instant::now();
-            worker.child().kill();
-            case.is_shown(site, 1, DELAY).await;
-            case.is_closed(site, 1, died).await;
-        }))
+        let (cases, foreign) = (cases("killed"), cases("foreign"));
+        join_all(
+            cases
+                .iter()
+                .zip(&foreign)
+                .map(|(case, foreign)| async move {
+                    let mut worker = Worker::start(&site.endpoint(0), SHORT * 30);
+                    worker.ready().await;
+                    worker.order(&format!("closing {}", DELAY.as_millis()));
+                    for held in [case, foreign] {
+                        worker.order(&held.order);
+                        for name in held.names() {
+                            worker.granted(name).await;
+                        }
+                    }
+                    // No earlier: its connection may be closed long before it is known to have ended.
+                    let died = Instant::now();
+                    worker.child().kill();
+                    case.is_shown(site, 1, DELAY).await;
+                    case.is_closed(foreign, site, 1, died).await;
+                }),
+        )
         .await;
     })
     .await;
@@ -170,7 +177,7 @@ async fn locks_of_a_killed_client_stay_closed() {
 async fn released_locks_are_not_closed() {
     everywhere(async |site| {
         for (number, case) in cases("released").into_iter().enumerate() {
-            let acquire = || closing_for(SHORT * 30, case.held.acquire());
+            let acquire = || closing_for(SHORT * 30, case.held.clone());
             let mut session = site.session(0).await;
             let held = session.take(acquire()).await;
             let view = site.view(1, case.name()).await;
@@ -195,7 +202,7 @@ async fn a_force_release_opens_what_is_closed() {
     everywhere(async |site| {
         for case in cases("forced") {
             let mut session = site.session(0).await;
-            let held = session.take(closing_for(DELAY, case.held.acquire())).await;
+            let held = session.take(closing_for(DELAY, case.held.clone())).await;
             drop(session);
             case.is_shown(site, 1, SHORT * 30).await;
             assert!(!site.is_free_for(1, case.blocked.clone()).await);

@@ -4,7 +4,6 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod delays;
-mod losses;
 mod reentrancy;
 mod repeated;
 mod semaphore;
@@ -12,5 +11,15 @@ mod several;
 mod shared;
 mod unary;
 mod values;
-mod waits;
-mod want;
+
+use leasehold_proto::v1::SessionFailure;
+use leasehold_tests::{RawSession, raw::PROMPT};
+use tonic::Code;
+
+/// Checks that a request is refused for this reason, and returns the refusal.
+async fn refused(session: &mut RawSession, request_id: u64, reason: &str) -> SessionFailure {
+    let refusal = session.refusal(request_id, PROMPT).await;
+    assert_eq!(refusal.reason, reason, "{refusal:?}");
+    assert_eq!(refusal.code, Code::FailedPrecondition as i32);
+    refusal
+}

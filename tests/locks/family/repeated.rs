@@ -10,7 +10,6 @@ use leasehold_tests::{
     Site,
     raw::{exclusive, wire},
     site::everywhere,
-    wait,
 };
 use tokio::task::JoinHandle;
 use tonic::{Code, Response, Status, transport::Channel};
@@ -31,20 +30,6 @@ fn request(name: &str, mode: LockMode) -> AcquireRequest {
         request_key: KEY.to_owned(),
         ..AcquireRequest::default()
     }
-}
-
-fn modes() -> [(&'static str, LockMode); 3] {
-    [
-        ("repeated/exclusive", LockMode::Exclusive),
-        ("repeated/shared", LockMode::Shared),
-        ("repeated/permits", LockMode::Semaphore),
-    ]
-}
-
-async fn acquire(site: &Site, at: usize, request: AcquireRequest) -> AcquireResponse {
-    let answer = site.unary(at).acquire(request).await.unwrap().into_inner();
-    assert_eq!(answer.outcome(), AcquireOutcome::Granted, "{answer:?}");
-    answer
 }
 
 async fn release(mut client: LockServiceClient<Channel>, name: &str, owner_id: Vec<u8>) -> bool {
@@ -69,7 +54,11 @@ async fn begins(site: &Site, at: usize, request: AcquireRequest, number: u64) ->
 #[tokio::test(flavor = "multi_thread")]
 async fn a_repeated_acquire_has_the_place_of_the_first() {
     everywhere(async |site| {
-        for (name, mode) in modes() {
+        for (name, mode) in [
+            ("repeated/exclusive", LockMode::Exclusive),
+            ("repeated/shared", LockMode::Shared),
+            ("repeated/permits", LockMode::Semaphore),
+        ] {
             let mut holder = site.session(0).await;
             let held = holder.take_one(exclusive(name)).await;
             let first = begins(site, 0, request(name, mode), 1).await;
@@ -104,55 +93,6 @@ async fn a_repeated_acquire_has_the_place_of_the_first() {
             site.free(name).await;
             holder.close().await;
         }
-    })
-    .await;
-}
-
-/// Attempts that are cut off at any point, and the last one, leave one hold, which is the last one's.
-#[tokio::test(flavor = "multi_thread")]
-async fn attempts_that_are_cut_off_leave_the_lock_to_the_last() {
-    everywhere(async |site| {
-        for (name, mode) in modes() {
-            for micros in (0..3000).step_by(100) {
-                let cut = Duration::from_micros(micros);
-                for at in 0..2 {
-                    let mut client = site.unary(at);
-                    let attempt = client.acquire(request(name, mode));
-                    let _ = tokio::time::timeout(cut, attempt).await;
-                }
-                let last = acquire(site, 1, request(name, mode)).await;
-                // What the others still do has been done when their places are gone.
-                wait::until("the last one to be alone", TTL, || async {
-                    let view = site.view(0, name).await;
-                    match (view.holder_count, view.waiter_count) {
-                        (1, 0) => Ok(()),
-                        _ => Err(view),
-                    }
-                })
-                .await;
-                let token = site.view(0, name).await.holders[0].fencing_token;
-                assert_eq!(token, last.fencing_token, "{name}, cut off after {cut:?}");
-                assert!(release(site.unary(0), name, last.owner_id).await);
-                site.free(name).await;
-            }
-        }
-    })
-    .await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn keys_that_are_too_short_or_too_long_are_refused() {
-    everywhere(async |site| {
-        for key in ["fifteen bytes..".to_owned(), "x".repeat(129)] {
-            let request = AcquireRequest {
-                request_key: key,
-                ..request("repeated/bad", LockMode::Exclusive)
-            };
-            let status = site.unary(0).acquire(request).await.unwrap_err();
-            assert_eq!(status.code(), Code::InvalidArgument, "{status:?}");
-            assert!(status.message().contains("16 to 128 bytes"), "{status:?}");
-        }
-        site.free("repeated/bad").await;
     })
     .await;
 }

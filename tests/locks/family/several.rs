@@ -5,38 +5,9 @@ use std::time::{Duration, Instant};
 use leasehold_proto::v1::AcquireOutcome;
 use leasehold_tests::{
     Site,
-    raw::{PROMPT, closing_for, exclusive, for_at_most, several, with_value},
+    raw::{PROMPT, closing_for, exclusive, for_at_most, several},
     site::{TTL, everywhere},
 };
-
-#[tokio::test(flavor = "multi_thread")]
-async fn each_name_has_a_token_of_its_own_in_the_order_named() {
-    everywhere(async |site| {
-        let mut session = site.session(0).await;
-        let names = ["order/c", "order/a", "order/d", "order/b"];
-        let held = session.take(with_value("all", several(names))).await;
-        assert!(held.iter().map(|lock| &lock.name).eq(&names), "{held:?}");
-        let mut owners: Vec<_> = held.iter().map(|lock| &lock.owner_id).collect();
-        owners.sort();
-        owners.dedup();
-        assert_eq!(owners.len(), names.len(), "an owner id twice: {held:?}");
-        for lock in &held {
-            assert_eq!(lock.hold_count, 1);
-            let view = site.view(1, &lock.name).await;
-            assert_eq!(view.fencing_token, lock.fencing_token);
-            assert_eq!(view.holders[0].fencing_token, lock.fencing_token);
-            assert_eq!(view.holders[0].value, b"all");
-        }
-        // Each is released by itself.
-        assert!(session.release(&held[1]).await);
-        assert_eq!(site.view(1, "order/a").await.holder_count, 0);
-        assert_eq!(site.view(1, "order/c").await.holder_count, 1);
-        let again = session.take(several(["order/a"])).await;
-        assert!(again[0].fencing_token > held[1].fencing_token);
-        session.close().await;
-    })
-    .await;
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_busy_name_and_a_wait_that_is_over_leave_none_held() {
@@ -75,56 +46,6 @@ async fn none_held<const N: usize>(site: &Site, names: [&str; N]) {
         let view = site.view(0, name).await;
         assert_eq!((view.holder_count, view.waiter_count), (0, 0), "{view:?}");
     }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn locks_lost_while_another_is_waited_for_are_taken_again_before_the_grant() {
-    everywhere(async |site| {
-        let mut others = site.session(0).await;
-        let b = others.take(exclusive("again/b")).await;
-        let mut session = site.session_of(1, Duration::from_secs(3)).await;
-        let id = session.wait_for(several(["again/b", "again/a"])).await;
-        let first = site
-            .seen(0, "again/a", "a holder", |view| view.holder_count == 1)
-            .await;
-
-        // Force-released, while somebody waits for it: that one has it, and is waited for in its turn.
-        let stranger = others.wait_for(exclusive("again/a")).await;
-        site.force(0, "again/a").await;
-        let taken = others.granted_all(stranger, PROMPT).await;
-        assert!(taken[0].fencing_token > first.fencing_token);
-        site.seen(0, "again/a", "a waiter again", |view| {
-            view.waiter_count == 1
-        })
-        .await;
-        assert!(others.release(&b[0]).await);
-        let newest = others.take(exclusive("again/b")).await;
-        assert!(others.release(&newest[0]).await);
-        assert_eq!(
-            site.view(0, "again/b").await.waiter_count,
-            0,
-            "it waits for one after the other"
-        );
-        assert!(others.release(&taken[0]).await);
-        let held = session.granted_all(id, PROMPT).await;
-        for (lock, name, newest) in [
-            (&held[0], "again/b", &newest),
-            (&held[1], "again/a", &taken),
-        ] {
-            assert_eq!(lock.name, name);
-            assert!(lock.fencing_token > newest[0].fencing_token);
-            let view = site.view(0, name).await;
-            assert_eq!(view.holders[0].fencing_token, lock.fencing_token);
-        }
-        // None of it was the client's to lose.
-        assert!(
-            session.unread_unasked().is_empty(),
-            "{:?}",
-            session.unread_unasked()
-        );
-        session.close().await;
-    })
-    .await;
 }
 
 /// A lock taken on the way never belonged to the client, so its end is clean, whatever the cause.

@@ -1,14 +1,14 @@
 //! The unary calls, shared and with permits of a semaphore.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use leasehold_proto::v1::{
-    AcquireOutcome, AcquireRequest, AcquireResponse, LockMode, ReleaseRequest, RenewRequest,
-    SessionAcquire, lock_service_client::LockServiceClient,
+    AcquireOutcome, AcquireRequest, LockMode, RenewRequest, SessionAcquire,
+    lock_service_client::LockServiceClient,
 };
 use leasehold_tests::{
     Site,
-    raw::{PROMPT, exclusive, parse, semaphore, wire},
+    raw::{PROMPT, exclusive, parse, release_request, semaphore, wire},
     site::everywhere,
 };
 use tonic::transport::Channel;
@@ -19,32 +19,27 @@ const LONG: Duration = Duration::from_secs(60);
 
 type Client = LockServiceClient<Channel>;
 
-fn reads(name: &str, wait: Duration) -> AcquireRequest {
+fn reads(name: &str) -> AcquireRequest {
     AcquireRequest {
         name: name.to_owned(),
-        ttl: wire(TTL),
-        wait: wire(wait),
+        ttl: wire(LONG),
         mode: LockMode::Shared.into(),
         client_name: "unary".to_owned(),
         ..AcquireRequest::default()
     }
 }
 
-fn takes(name: &str, permits: u32, wait: Duration) -> AcquireRequest {
+fn takes(name: &str, permits: u32) -> AcquireRequest {
     AcquireRequest {
         mode: LockMode::Semaphore.into(),
         permits,
         limit: 3,
-        ..reads(name, wait)
+        ..reads(name)
     }
 }
 
-async fn acquire(client: &mut Client, request: AcquireRequest) -> AcquireResponse {
-    client.acquire(request).await.unwrap().into_inner()
-}
-
 async fn granted(client: &mut Client, request: AcquireRequest) -> Vec<u8> {
-    let response = acquire(client, request).await;
+    let response = client.acquire(request).await.unwrap().into_inner();
     assert_eq!(response.outcome(), AcquireOutcome::Granted, "{response:?}");
     assert!(response.fencing_token > 0);
     response.owner_id
@@ -62,18 +57,15 @@ async fn renew(client: &mut Client, name: &str, owner_id: &[u8], ttl: Duration) 
 }
 
 async fn release(client: &mut Client, name: &str, owner_id: &[u8]) -> bool {
-    let request = ReleaseRequest {
-        name: name.to_owned(),
-        owner_id: owner_id.to_vec(),
-    };
+    let request = release_request(name, owner_id);
     client.release(request).await.unwrap().into_inner().released
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn holds_that_go_together_are_renewed_and_released_each_by_itself() {
     everywhere(async |site| {
-        let reads = || reads("unary/read", Duration::ZERO);
-        let takes = |permits| takes("unary/permits", permits, Duration::ZERO);
+        let reads = || reads("unary/read");
+        let takes = |permits| takes("unary/permits", permits);
         tokio::join!(
             together(site, reads(), reads(), exclusive("unary/read")),
             together(site, takes(1), takes(2), semaphore("unary/permits", 1, 3)),
@@ -90,10 +82,6 @@ async fn together(
 ) {
     let (mut here, mut there) = (site.unary(0), site.unary(1));
     let name = &first.name.clone();
-    let [first, second] = [first, second].map(|request| AcquireRequest {
-        ttl: wire(LONG),
-        ..request
-    });
     let first = granted(&mut here, first).await;
     let second = granted(&mut there, second).await;
     let view = site.view(1, name).await;
@@ -122,65 +110,4 @@ async fn together(
     session.granted_all(id, PROMPT).await;
     assert!(!release(&mut there, name, &first).await);
     session.close().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn calls_that_wait_are_served_in_their_turn() {
-    everywhere(async |site| {
-        let wait = Duration::from_millis(600);
-        tokio::join!(
-            served(
-                site,
-                exclusive("wait/read"),
-                reads("wait/read", LONG),
-                reads("wait/read", wait),
-            ),
-            served(
-                site,
-                semaphore("wait/permits", 2, 3),
-                takes("wait/permits", 2, LONG),
-                takes("wait/permits", 3, wait),
-            ),
-        );
-    })
-    .await;
-}
-
-async fn served(site: &Site, held: SessionAcquire, waits: AcquireRequest, late: AcquireRequest) {
-    let name = &waits.name;
-    let wait = parse(late.wait);
-    let mut holder = site.session(0).await;
-    let held = holder.take_one(held).await;
-    let asked = Instant::now();
-    let answer = acquire(&mut site.unary(1), late).await;
-    assert!(asked.elapsed() >= wait);
-    assert_eq!(answer.outcome(), AcquireOutcome::TimedOut, "{answer:?}");
-    let by = answer.holder.map(|holder| holder.fencing_token);
-    assert_eq!(by, Some(held.fencing_token));
-
-    let (mut here, mut there) = (site.unary(0), site.unary(1));
-    let (one, two, ()) = tokio::join!(
-        acquire(&mut here, waits.clone()),
-        acquire(&mut there, waits.clone()),
-        async {
-            let view = site
-                .seen(0, name, "two waiters", |view| view.waiter_count == 2)
-                .await;
-            assert_eq!(view.waiters[0].permits, waits.permits, "{view:?}");
-            assert_eq!(view.waiters[0].mode(), waits.mode());
-            assert!(holder.release(&held).await);
-            if waits.permits > 0 {
-                // There is room for one at a time.
-                let view = site
-                    .seen(0, name, "one waiter", |view| view.waiter_count == 1)
-                    .await;
-                assert_eq!(view.permits_taken, 2, "{view:?}");
-            }
-        },
-    );
-    // The second of the semaphore's comes when the first one's TTL has passed.
-    for answer in [one, two] {
-        assert_eq!(answer.outcome(), AcquireOutcome::Granted, "{answer:?}");
-    }
-    site.free(name).await;
 }

@@ -8,7 +8,7 @@ use leasehold_proto::v1::{
 };
 use leasehold_tests::{
     Coordinator, RawSession,
-    raw::{PROMPT, connect, exclusive, fresh_owner_id, resume_hold, resume_wait, wire},
+    raw::{PROMPT, connect, exclusive, fresh_owner_id, reason, resume_hold, resume_wait, wire},
 };
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
@@ -30,35 +30,22 @@ fn hold(name: &str) -> SessionResume {
         owner_id: fresh_owner_id(),
         tried_owner_ids: Vec::new(),
         next_owner_id: fresh_owner_id(),
-        what: Some(What::Hold(ResumedHold {
-            fencing_token: 1,
-            hold_count: 1,
-        })),
+        what: token(1),
     }
 }
 
-fn with(change: impl FnOnce(&mut SessionResume)) -> SessionResume {
-    let mut resume = hold("changed");
-    change(&mut resume);
-    resume
+fn token(fencing_token: i64) -> Option<What> {
+    Some(What::Hold(ResumedHold {
+        fencing_token,
+        hold_count: 1,
+    }))
 }
 
-fn with_token(fencing_token: i64) -> SessionResume {
-    with(|resume| {
-        resume.what = Some(What::Hold(ResumedHold {
-            fencing_token,
-            hold_count: 1,
-        }));
-    })
-}
-
-fn with_wait(seconds: i64, nanos: i32) -> SessionResume {
-    with(|resume| {
-        resume.what = Some(What::Wait(ResumedWait {
-            acquire_request_id: 1000,
-            wait: Some(prost_types::Duration { seconds, nanos }),
-        }));
-    })
+fn wait(seconds: i64, nanos: i32) -> Option<What> {
+    Some(What::Wait(ResumedWait {
+        acquire_request_id: 1000,
+        wait: Some(prost_types::Duration { seconds, nanos }),
+    }))
 }
 
 fn with_grace(seconds: i64) -> SessionOpen {
@@ -68,146 +55,105 @@ fn with_grace(seconds: i64) -> SessionOpen {
     }
 }
 
-/// A mistake, the field that the error names, and the `open`s.
-type Case = (&'static str, String, Vec<SessionOpen>);
+type Mistake = (&'static str, fn(&mut SessionResume));
+type Repetition = (&'static str, fn(&mut SessionResume, &SessionResume));
 
-/// Returns a case of a bad entry behind a good one.
-fn entry(what: &'static str, field: &str, bad: SessionResume) -> Case {
-    after(what, field, hold("good"), bad)
-}
+/// Mistakes of an entry, and the field that the error names.
+const MISTAKES: [Mistake; 19] = [
+    ("name", |it| it.name = String::new()),
+    ("name", |it| it.name = "n".repeat(513)),
+    ("name", |it| it.name = "a\nb".to_owned()),
+    ("owner_id", |it| it.owner_id.clear()),
+    ("owner_id", |it| it.owner_id.truncate(15)),
+    ("owner_id", |it| it.owner_id.push(0)),
+    ("next_owner_id", |it| it.next_owner_id.clear()),
+    ("next_owner_id", |it| it.next_owner_id.push(0)),
+    // The owner id, and one that was tried.
+    ("next_owner_id", |it| it.next_owner_id = it.owner_id.clone()),
+    ("next_owner_id", |it| {
+        it.tried_owner_ids.push(it.next_owner_id.clone());
+    }),
+    ("tried_owner_ids[1]", |it| {
+        it.tried_owner_ids = vec![fresh_owner_id(), vec![1; 15]];
+    }),
+    ("tried_owner_ids", |it| {
+        it.tried_owner_ids = vec![fresh_owner_id(); 65];
+    }),
+    ("hold", |it| it.what = None),
+    ("hold.fencing_token", |it| it.what = token(0)),
+    ("hold.fencing_token", |it| it.what = token(-1)),
+    // A token that can't be.
+    ("hold.fencing_token", |it| it.what = token((1 << 53) + 1)),
+    ("wait.wait", |it| it.what = wait(-1, 0)),
+    ("wait.wait", |it| it.what = wait(24 * 3600 + 1, 0)),
+    ("wait.wait", |it| it.what = wait(0, 1_000_000_000)),
+];
 
-/// Returns a case of an entry that is bad because of the one before.
-fn after(what: &'static str, field: &str, first: SessionResume, bad: SessionResume) -> Case {
-    let field = format!("open.resume[1].{field}");
-    (what, field, vec![open(vec![first, bad])])
-}
+/// Mistakes of an entry that only the one before makes such.
+const REPETITIONS: [Repetition; 5] = [
+    ("next_owner_id", |it, before| {
+        it.next_owner_id.clone_from(&before.next_owner_id);
+    }),
+    ("owner_id", |it, before| {
+        it.owner_id.clone_from(&before.owner_id);
+    }),
+    // A chain.
+    ("owner_id", |it, before| {
+        it.owner_id.clone_from(&before.next_owner_id);
+    }),
+    ("tried_owner_ids[0]", |it, before| {
+        it.tried_owner_ids.push(before.next_owner_id.clone());
+    }),
+    ("next_owner_id", |it, before| {
+        it.next_owner_id.clone_from(&before.owner_id);
+    }),
+];
+
+/// The field that the error names, and the `open`s.
+type Case = (String, Vec<SessionOpen>);
 
 fn cases() -> Vec<Case> {
-    let again = hold("again");
-    let behind = |what, field, change: fn(&mut SessionResume, &SessionResume)| {
-        let mut bad = hold("again");
-        change(&mut bad, &again);
-        after(what, field, again.clone(), bad)
+    let second = |field: &str, first, bad| {
+        let field = format!("open.resume[1].{field}");
+        (field, vec![open(vec![first, bad])])
     };
+    let mistakes = MISTAKES.map(|(field, spoil)| {
+        let mut bad = hold("bad");
+        spoil(&mut bad);
+        second(field, hold("good"), bad)
+    });
+    let repetitions = REPETITIONS.map(|(field, spoil)| {
+        let (before, mut bad) = (hold("again"), hold("again"));
+        spoil(&mut bad, &before);
+        second(field, before, bad)
+    });
+    let again = hold("again");
     let mut twice = hold("twice");
     twice.next_owner_id.clone_from(&again.next_owner_id);
     let more = SessionOpen {
         more: true,
-        ..open(vec![again.clone()])
+        ..open(vec![again])
     };
     let waits = |id| resume_wait("waits", &fresh_owner_id(), id);
     let request_id = || "open.resume[0].wait.acquire_request_id".to_owned();
-    vec![
-        entry("no name", "name", hold("")),
-        entry("a name too long", "name", hold(&"n".repeat(513))),
-        entry("a control character", "name", hold("a\nb")),
-        entry("no owner id", "owner_id", with(|of| of.owner_id.clear())),
-        entry(
-            "a short owner id",
-            "owner_id",
-            with(|of| of.owner_id.truncate(15)),
-        ),
-        entry(
-            "a long owner id",
-            "owner_id",
-            with(|of| of.owner_id.push(0)),
-        ),
-        entry(
-            "no next owner id",
-            "next_owner_id",
-            with(|of| of.next_owner_id.clear()),
-        ),
-        entry(
-            "a long next owner id",
-            "next_owner_id",
-            with(|of| of.next_owner_id.push(0)),
-        ),
-        entry(
-            "a next owner id that is the owner id",
-            "next_owner_id",
-            with(|of| of.next_owner_id.clone_from(&of.owner_id)),
-        ),
-        entry(
-            "a next owner id that was tried",
-            "next_owner_id",
-            with(|of| of.tried_owner_ids.push(of.next_owner_id.clone())),
-        ),
-        behind(
-            "the next owner id of another entry",
-            "next_owner_id",
-            |of, before| of.next_owner_id.clone_from(&before.next_owner_id),
-        ),
-        (
-            "the next owner id of an entry of the `open` before",
-            "open.resume[1].next_owner_id".to_owned(),
-            vec![more, open(vec![twice])],
-        ),
-        behind("the owner id of another entry", "owner_id", |of, before| {
-            of.owner_id.clone_from(&before.owner_id)
-        }),
-        behind(
-            "the next owner id of the entry before as an owner id: a chain",
-            "owner_id",
-            |of, before| of.owner_id.clone_from(&before.next_owner_id),
-        ),
-        behind(
-            "the next owner id of the entry before as one that was tried",
-            "tried_owner_ids[0]",
-            |of, before| of.tried_owner_ids.push(before.next_owner_id.clone()),
-        ),
-        behind(
-            "the owner id of the entry before as the next one",
-            "next_owner_id",
-            |of, before| of.next_owner_id.clone_from(&before.owner_id),
-        ),
-        entry(
-            "a short tried owner id",
-            "tried_owner_ids[1]",
-            with(|of| of.tried_owner_ids = vec![fresh_owner_id(), vec![1; 15]]),
-        ),
-        entry(
-            "too many tried owner ids",
-            "tried_owner_ids",
-            with(|of| of.tried_owner_ids = vec![fresh_owner_id(); 65]),
-        ),
-        entry(
-            "neither a hold nor a wait",
-            "hold",
-            with(|of| of.what = None),
-        ),
-        entry("no token", "hold.fencing_token", with_token(0)),
-        entry("a negative token", "hold.fencing_token", with_token(-1)),
-        entry(
-            "a token that can't be",
-            "hold.fencing_token",
-            with_token((1 << 53) + 1),
-        ),
-        entry("a negative wait", "wait.wait", with_wait(-1, 0)),
-        entry("a wait too long", "wait.wait", with_wait(24 * 3600 + 1, 0)),
-        entry("no valid wait", "wait.wait", with_wait(0, 1_000_000_000)),
-        (
-            "the request id of the `open`",
-            request_id(),
-            vec![open(vec![waits(1)])],
-        ),
-        ("no request id", request_id(), vec![open(vec![waits(0)])]),
-        after(
-            "a request id twice",
-            "wait.acquire_request_id",
-            waits(7),
-            waits(7),
-        ),
-        (
-            "a negative grace",
-            "open.disconnect_grace".to_owned(),
-            vec![with_grace(-1)],
-        ),
-        (
-            "a grace longer than the TTL",
-            "open.disconnect_grace".to_owned(),
-            vec![with_grace(11)],
-        ),
-    ]
+    let next_owner_id = "open.resume[1].next_owner_id".to_owned();
+    let grace = || "open.disconnect_grace".to_owned();
+    let others = [
+        // Of an entry of the `open` before.
+        (next_owner_id, vec![more, open(vec![twice])]),
+        // That of the `open`, and none.
+        (request_id(), vec![open(vec![waits(1)])]),
+        (request_id(), vec![open(vec![waits(0)])]),
+        second("wait.acquire_request_id", waits(7), waits(7)),
+        (grace(), vec![with_grace(-1)]),
+        // Longer than the TTL.
+        (grace(), vec![with_grace(11)]),
+    ];
+    mistakes
+        .into_iter()
+        .chain(repetitions)
+        .chain(others)
+        .collect()
 }
 
 /// Returns the status of a stream that these messages fail to open.
@@ -226,7 +172,7 @@ async fn entries_out_of_bounds_end_the_stream_and_touch_nothing() {
     let coordinator = Coordinator::in_process();
     let mut other = RawSession::open(&coordinator.endpoint(), TTL).await;
     let held = other.take_one(exclusive("good")).await;
-    for (what, field, mut opens) in cases() {
+    for (field, mut opens) in cases() {
         // A good entry among the bad ones is not carried out.
         if let Some(good) = opens[0]
             .resume
@@ -235,15 +181,13 @@ async fn entries_out_of_bounds_end_the_stream_and_touch_nothing() {
         {
             good.owner_id.clone_from(&held.owner_id);
         }
+        let what = format!("{field} of {opens:?}");
         let status = refused(&coordinator, opens).await;
         assert_eq!(status.code(), Code::InvalidArgument, "{what}: {status:?}");
         let bad = status.get_details_bad_request().unwrap();
         let fields: Vec<_> = bad.field_violations.iter().map(|bad| &bad.field).collect();
         assert_eq!(fields, [&field], "{what}: {status:?}");
-        assert_eq!(
-            status.get_details_error_info().unwrap().reason,
-            "INVALID_FIELD"
-        );
+        assert_eq!(reason(&status), "INVALID_FIELD");
     }
     assert!(other.release(&held).await);
     other.close().await;
@@ -287,8 +231,7 @@ async fn no_more_is_resumed_than_a_session_may_have() {
     for opens in [vec![open(entries(LIMIT + 1))], vec![more, open(entries(1))]] {
         let status = refused(&coordinator, opens).await;
         assert_eq!(status.code(), Code::ResourceExhausted, "{status:?}");
-        let reason = status.get_details_error_info().unwrap().reason;
-        assert_eq!(reason, "TOO_MANY_LOCKS");
+        assert_eq!(reason(&status), "TOO_MANY_LOCKS");
     }
     let mut old = RawSession::open(&coordinator.endpoint(), TTL).await;
     let mut resume = Vec::new();
@@ -317,7 +260,7 @@ async fn an_open_with_more_must_be_followed_by_an_open() {
     session.ask_open(more.clone()).await;
     session.send(Request::Acquire(exclusive("a"))).await;
     let status = session.end(PROMPT).await.unwrap_err();
-    assert_eq!(status.get_details_error_info().unwrap().reason, "NOT_OPEN");
+    assert_eq!(reason(&status), "NOT_OPEN");
     // Nor may it take for ever, however much comes.
     let mut session = RawSession::stream(connect(&coordinator.endpoint()).await)
         .await
@@ -327,10 +270,7 @@ async fn an_open_with_more_must_be_followed_by_an_open() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     let status = session.end(PROMPT).await.unwrap_err();
-    assert_eq!(
-        status.get_details_error_info().unwrap().reason,
-        "OPEN_TIMEOUT"
-    );
+    assert_eq!(reason(&status), "OPEN_TIMEOUT");
 }
 
 #[tokio::test]
@@ -342,8 +282,12 @@ async fn a_token_that_a_client_names_raises_no_floor() {
     // The client names no hold at all, or one that stands, with another token than the store's.
     for (number, ahead) in [hour, 23 * hour, 48 * hour].into_iter().enumerate() {
         let named = before.fencing_token + ahead;
+        let nobodys = SessionResume {
+            what: token(named),
+            ..hold("changed")
+        };
         let (mut other, resumed) =
-            RawSession::resume(&coordinator.endpoint(), TTL, vec![with_token(named)]).await;
+            RawSession::resume(&coordinator.endpoint(), TTL, vec![nobodys]).await;
         assert_eq!(resumed.refused.len(), 1);
         let own = session.take_one(exclusive(&format!("own/{number}"))).await;
         let mut resume = resume_hold(&own);

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use leasehold_proto::v1::{
-    EndSessionRequest, EndSessionResponse, SessionOpen, admin_service_client::AdminServiceClient,
+    EndSessionRequest, EndSessionResponse, admin_service_client::AdminServiceClient,
     force_release_request::Only,
 };
 use leasehold_tests::{
     Coordinator, RawSession, RedisProxy, Site,
-    raw::{PROMPT, connect, exclusive, resume_hold, resume_wait, wire},
+    raw::{PROMPT, connect, exclusive, reason, resume_hold, resume_wait},
     redis_proxy::{Call, Loss},
     site::TTL,
 };
@@ -21,30 +21,6 @@ async fn end(endpoint: &str, session_id: &str) -> EndSessionResponse {
     let session_id = session_id.to_owned();
     let ended = admin.end_session(EndSessionRequest { session_id }).await;
     ended.unwrap().into_inner()
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_session_that_is_kept_for_its_grace_is_ended_at_once() {
-    let site = Site::redis(2).await;
-    let open = SessionOpen {
-        ttl: wire(TTL),
-        disconnect_grace: wire(TTL),
-        ..SessionOpen::default()
-    };
-    let (mut broken, _) = RawSession::open_as(&site.endpoint(0), open).await;
-    let held = broken.take_one(exclusive("held")).await;
-    let mut waiter = site.session(1).await;
-    let id = waiter.wait_for(exclusive("held")).await;
-    let session_id = site.view(1, "held").await.holders[0].session_id.clone();
-    drop(broken);
-    let ended = end(&site.endpoint(1), &session_id).await;
-    assert_eq!((ended.session_count, ended.hold_count), (1, 1), "{ended:?}");
-    let granted = waiter.granted(id, PROMPT).await;
-    // Of the end itself; a session that dies leaves the token as it is.
-    assert!(granted.lock.fencing_token > held.fencing_token);
-    assert!(waiter.release(&granted.lock).await);
-    waiter.close().await;
-    site.nothing_is_left().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -76,7 +52,7 @@ async fn as_many_sessions_are_ended_as_the_store_keeps_marks_of() {
     assert!(!end(&site.endpoint(0), &"0".repeat(32)).await.ended);
     // As many more at once as there is room for.
     let fill = r"
-        local key = redis.call('KEYS', 'lh:ended-sessions:*')[1]
+        local key = redis.call('KEYS', 'lh:session-ends:*')[1]
         local mark = redis.call('HVALS', key)[1]
         for number = 1, 999 do redis.call('HSET', key, string.format('%016d', number), mark) end
         return key";
@@ -130,8 +106,7 @@ async fn a_session_whose_resume_redis_has_not_answered_at_first_is_ended_by_the_
     let ended = end(&site.endpoint(0), &session_id).await;
     assert_eq!((ended.hold_count, ended.waiter_count), (1, 1), "{ended:?}");
     let status = new.end(PROMPT).await.unwrap_err();
-    let info = status.get_details_error_info().unwrap();
-    assert_eq!(info.reason, "SESSION_ENDED", "{status:?}");
+    assert_eq!(reason(&status), "SESSION_ENDED", "{status:?}");
     assert_eq!(site.view(0, "held").await.holder_count, 0);
     assert_eq!(site.view(0, "waited").await.waiter_count, 0);
     assert!(holder.release(&waited).await);

@@ -6,8 +6,8 @@ use leasehold_proto::v1::{GrantedLock, LostReason};
 use leasehold_tests::{
     RawSession, Site,
     raw::{
-        PROMPT, at_least, by, closing_for, connect, exclusive, once_more, resume_again,
-        resume_hold, resume_wait, semaphore, shared, with_value,
+        PROMPT, acquire_request, at_least, by, closing_for, connect, exclusive, once_more,
+        resume_again, resume_hold, resume_wait, semaphore, shared, with_value,
     },
     site::TTL,
 };
@@ -196,16 +196,11 @@ async fn a_hold_of_permits_says_how_many_also_if_it_was_a_place_or_gave_some_bac
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hold_of_the_unary_calls_becomes_a_sessions() {
-    use leasehold_proto::v1::{
-        AcquireRequest, RenewRequest, lock_service_client::LockServiceClient,
-    };
+    use leasehold_proto::v1::{RenewRequest, lock_service_client::LockServiceClient};
     let site = Site::redis(2).await;
     let mut unary = LockServiceClient::new(connect(&site.endpoint(0)).await);
     let name = "unary".to_owned();
-    let request = AcquireRequest {
-        name: name.clone(),
-        ..AcquireRequest::default()
-    };
+    let request = acquire_request(&name);
     let granted = unary.acquire(request).await.unwrap().into_inner();
     let held = GrantedLock {
         name: name.clone(),

@@ -6,14 +6,10 @@
     reason = "a test fails by panicking"
 )]
 
-mod attempts;
 mod bad_input;
 mod candidacies;
-mod cut_off;
-mod draining;
 mod ended;
-mod grace;
 mod holds;
-mod killed;
 mod many;
 mod places;
+mod untold;

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use leasehold_proto::v1::{
-    AcquireRequest, LockEventKind, LockMode, LostReason, force_release_request::Only,
+    AcquireRequest, LockEventKind, LockMode, force_release_request::Only,
     lock_service_client::LockServiceClient,
 };
 use leasehold_tests::{
     Site,
-    raw::{self, closing_for, exclusive, held_for_at_most, semaphore},
+    raw::{self, closing_for, exclusive, semaphore},
     site::everywhere,
 };
 
@@ -122,26 +122,6 @@ async fn an_end_that_closes_a_lock_is_told_with_for_how_long() {
             lock.holders.is_empty() && lock.closed_for.is_some(),
             "{lock:?}"
         );
-    })
-    .await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_hold_that_reaches_its_bound_is_shown_with_it_and_told_as_released() {
-    everywhere(async |site: &Site| {
-        let mut watch = Watch::at(site, 1, "").await;
-        let mut session = site.session(0).await;
-        let (max_hold, delay) = (Duration::from_secs(1), Duration::from_secs(2));
-        let bounded = held_for_at_most(max_hold, exclusive("bounded"));
-        let held = session.take_one(closing_for(delay, bounded)).await;
-        let granted = watch.told(Granted).await;
-        assert_eq!(granted.holder.unwrap().max_hold, raw::wire(max_hold));
-        let lost = session.lost(raw::PROMPT).await.remove(0);
-        assert_eq!(lost.reason(), LostReason::MaxHold);
-        let event = watch.told(Released).await;
-        assert_eq!(event.fencing_token, held.fencing_token);
-        assert_eq!(raw::parse(event.closed_for), delay);
-        session.close().await;
     })
     .await;
 }

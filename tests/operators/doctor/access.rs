@@ -71,9 +71,9 @@ fn set_user(redis: &RedisServer, rules: &[&str]) {
     command.exec(&mut redis.connection()).unwrap();
 }
 
-async fn examined(redis: &RedisServer) -> Facts {
+async fn examined(redis: &RedisServer, database: &str) -> Facts {
     let place = Place {
-        url: redis.url().replace("redis://", "redis://leasehold:secret@"),
+        url: redis.url().replace("redis://", "redis://leasehold:secret@") + database,
         tls: TlsFiles::default(),
         key_prefix: "lock:".to_owned(),
         acknowledged: true,
@@ -88,7 +88,7 @@ async fn each_rule_of_the_page_is_missed() {
     let rules = rules();
     let all = [&["reset", "on", ">secret"], &rules[..]].concat();
     set_user(&redis, &all);
-    let before = examined(&redis).await;
+    let before = examined(&redis, "").await;
     let report = before.servers[0].report.as_ref().unwrap();
     assert_eq!(report.refused, []);
     assert!(
@@ -103,7 +103,7 @@ async fn each_rule_of_the_page_is_missed() {
         }
         let others: Vec<_> = all.iter().copied().filter(|other| *other != rule).collect();
         set_user(&redis, &others);
-        let facts = examined(&redis).await;
+        let facts = examined(&redis, "").await;
         let missed = match &facts.servers[0].report {
             Err(trouble) => vec![trouble.reason.clone()],
             Ok(report) => report
@@ -126,6 +126,21 @@ async fn each_rule_of_the_page_is_missed() {
         tried += 1;
     }
     assert!(tried > 30, "{tried}");
+}
+
+#[tokio::test]
+async fn the_channel_of_another_database_is_named() {
+    let redis = RedisServer::start();
+    set_user(
+        &redis,
+        &[&["reset", "on", ">secret"], &rules()[..]].concat(),
+    );
+    let facts = examined(&redis, "/3").await;
+    let report = facts.servers[0].report.as_ref().unwrap();
+    let [refusal] = &report.refused[..] else {
+        panic!("{report:?}");
+    };
+    assert_eq!(refusal.rule, "&lh:watching:3");
 }
 
 #[test]

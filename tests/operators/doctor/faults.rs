@@ -46,6 +46,11 @@ fn the_password_is_wrong() {
     ];
     let told = until(&coordinator.endpoint(), Some(&wrong), &expected);
     assert!(!told.document.to_string().contains("hunter2"), "{told:?}");
+    let what = told.finding("store-refuses")["what"].as_str().unwrap();
+    assert!(
+        what.starts_with("it refused the user or password"),
+        "{what}"
+    );
     // With the right one, the store is well, and the coordinator is not.
     let told = doctor(&coordinator.endpoint(), Some(&redis.url()), &[]);
     assert_eq!(told.kinds(), expected[..1]);
@@ -98,7 +103,7 @@ fn masters_of_a_quorum_have_no_vote_or_are_away() {
 
 #[test]
 fn the_clock_of_redis_is_an_hour_off() {
-    let clock = WallClock::new();
+    let clock = WallClock::make();
     let redis = clock.of(durable()).start();
     let coordinators = two(&redis.url(), &[]);
     let endpoints = endpoints(&coordinators);

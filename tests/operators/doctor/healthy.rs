@@ -71,11 +71,11 @@ async fn sentinels() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn cluster() {
-    let options = Cluster::options().password("secret");
-    let redis = options
+    let options = RedisServer::options()
+        .password("secret")
         .arguments(["--cluster-require-full-coverage", "no"])
-        .arguments(["--appendonly", "yes"])
-        .start();
+        .arguments(["--appendonly", "yes"]);
+    let redis = Cluster::start_with(options);
     is_healthy(&redis.url(), &[]).await;
 }
 

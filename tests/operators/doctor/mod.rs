@@ -7,4 +7,4 @@ mod certificates;
 mod check_config;
 mod faults;
 mod healthy;
-mod site;
+pub(crate) mod site;

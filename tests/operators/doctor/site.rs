@@ -10,14 +10,14 @@ pub(super) const LIMIT: Duration = Duration::from_secs(20);
 
 /// Diagnosis of one run.
 #[derive(Clone, Debug)]
-pub(super) struct Diagnosis {
-    pub(super) findings: Vec<Value>,
-    pub(super) document: Value,
-    pub(super) code: i32,
+pub(crate) struct Diagnosis {
+    pub(crate) findings: Vec<Value>,
+    pub(crate) document: Value,
+    pub(crate) code: i32,
 }
 
 /// Runs the doctor to its end. The store's URL is in its environment, as it may have a password.
-pub(super) fn doctor(endpoints: &str, store: Option<&str>, more: &[&str]) -> Diagnosis {
+pub(crate) fn doctor(endpoints: &str, store: Option<&str>, more: &[&str]) -> Diagnosis {
     let mut command = Command::new(binaries::path("leasehold"));
     command
         .args(["doctor", "--json", "--endpoint", endpoints])
@@ -48,7 +48,7 @@ pub(super) fn until(endpoints: &str, store: Option<&str>, expected: &[(&str, &st
 
 impl Diagnosis {
     /// Returns the name and the severity of each finding.
-    pub(super) fn kinds(&self) -> Vec<(&str, &str)> {
+    pub(crate) fn kinds(&self) -> Vec<(&str, &str)> {
         let kinds = self.findings.iter().map(|finding| {
             let field = |name: &str| finding[name].as_str().unwrap();
             (field("check"), field("severity"))
@@ -57,7 +57,7 @@ impl Diagnosis {
     }
 
     /// Returns the finding of this name.
-    pub(super) fn finding(&self, check: &str) -> &Value {
+    pub(crate) fn finding(&self, check: &str) -> &Value {
         let found = self
             .findings
             .iter()

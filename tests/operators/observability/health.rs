@@ -2,9 +2,13 @@
 
 use std::time::Duration;
 
+use leasehold_proto::v1::lock_service_client::LockServiceClient;
 use leasehold_tests::{
-    Coordinator, CoordinatorProcess, RawSession, RedisServer, Replicas, raw::exclusive, wait,
+    Coordinator, CoordinatorProcess, RawSession, RedisServer, Replicas,
+    raw::{self, acquire_request, exclusive},
+    wait,
 };
+use tonic::transport::Channel;
 use tonic_health::pb::{
     HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
 };
@@ -67,6 +71,47 @@ async fn renewals_that_do_not_count_are_told_though_the_store_is_up() {
     session.close().await;
 }
 
+#[tokio::test]
+async fn a_coordinator_whose_redis_is_full_is_ready_and_says_what_is_refused() {
+    let redis = RedisServer::start();
+    let coordinator = Coordinator::process().store(redis.url()).start();
+    let mut unary = LockServiceClient::new(coordinator.channel().await);
+    let mut set = redis::cmd("CONFIG");
+    set.arg("SET").arg("maxmemory").arg(1);
+    set.exec(&mut redis.connection()).unwrap();
+    for name in ["a", "b", "c"] {
+        let refused = unary.acquire(acquire_request(name)).await.unwrap_err();
+        assert_eq!(raw::reason(&refused), "STORE_REFUSED");
+        assert!(
+            !refused.message().contains(&redis.address().to_string()),
+            "{refused}"
+        );
+    }
+    let said = wait::until("the refusals to be told", SEEN, || async {
+        let said = coordinator.asked("/readyz").await;
+        said.and_then(|said| {
+            if said == "ready\n" {
+                Err(said)
+            } else {
+                Ok(said)
+            }
+        })
+    })
+    .await;
+    let expected = format!(
+        "ready, although Redis at {} is out of memory, and refuses commands (OOM command not allowed",
+        redis.address()
+    );
+    assert!(said.starts_with(&expected), "{said}");
+    assert!(
+        said.ends_with(" (docs/doctor.md#out-of-memory)\n"),
+        "{said}"
+    );
+    assert_eq!(health(&coordinator).await, ServingStatus::Serving);
+    let log = coordinator.log();
+    assert_eq!(log.matches("is out of memory").count(), 1, "{log}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_renewal_of_a_lock_that_is_given_back_is_late_no_longer() {
     let redis = RedisServer::start();
@@ -89,6 +134,7 @@ async fn the_renewal_of_a_lock_that_is_given_back_is_late_no_longer() {
 async fn a_coordinator_that_goes_away_is_draining_and_not_ready() {
     let coordinator = Coordinator::process().start();
     let session = RawSession::open(&coordinator.endpoint(), TTL).await;
+    let channel = coordinator.channel().await;
     let metrics = coordinator.metrics().await;
     assert_eq!(metrics.sum("leasehold_ready"), 1.0);
     assert_eq!(metrics.sum("leasehold_draining"), 0.0);
@@ -103,6 +149,7 @@ async fn a_coordinator_that_goes_away_is_draining_and_not_ready() {
     let metrics = coordinator.metrics().await;
     assert_eq!(metrics.sum("leasehold_ready"), 0.0);
     assert_eq!(metrics.sum("leasehold_draining"), 1.0);
+    assert_eq!(health_on(channel).await, ServingStatus::NotServing);
     session.close().await;
 }
 
@@ -131,7 +178,11 @@ async fn until_ready(coordinator: &CoordinatorProcess) {
 
 /// Returns the health of the services over gRPC. Asserts that all have the same.
 async fn health(coordinator: &CoordinatorProcess) -> ServingStatus {
-    let mut health = HealthClient::new(coordinator.channel().await);
+    health_on(coordinator.channel().await).await
+}
+
+async fn health_on(channel: Channel) -> ServingStatus {
+    let mut health = HealthClient::new(channel);
     let mut said = Vec::new();
     for service in ["", "leasehold.v1.LockService", "leasehold.v1.AdminService"] {
         let service = service.to_owned();

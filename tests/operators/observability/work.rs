@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use leasehold_proto::v1::{
-    AcquireOutcome, AcquireRequest, CheckTokenRequest, GetLockRequest, ReleaseRequest,
-    RenewRequest, admin_service_client::AdminServiceClient, lock_service_client::LockServiceClient,
+    AcquireOutcome, AcquireRequest, CheckTokenRequest, GetLockRequest, RenewRequest,
+    admin_service_client::AdminServiceClient, lock_service_client::LockServiceClient,
 };
 use leasehold_tests::{
     Coordinator, CoordinatorProcess, RawSession, RedisServer,
     coordinator::Metrics,
-    raw::{PROMPT, exclusive, for_at_most},
+    raw::{PROMPT, acquire_request, exclusive, for_at_most, release_request},
 };
 
 pub(crate) const TTL: Duration = Duration::from_secs(10);
@@ -37,10 +37,7 @@ pub(crate) async fn work(coordinator: &CoordinatorProcess) {
     let channel = coordinator.channel().await;
     let mut locks = LockServiceClient::new(channel.clone());
     let name = "another-name".to_owned();
-    let acquire = AcquireRequest {
-        name: name.clone(),
-        ..AcquireRequest::default()
-    };
+    let acquire = acquire_request(&name);
     let granted = locks.acquire(acquire).await.unwrap().into_inner();
     let renew = RenewRequest {
         name: name.clone(),
@@ -48,10 +45,7 @@ pub(crate) async fn work(coordinator: &CoordinatorProcess) {
         ..RenewRequest::default()
     };
     assert!(locks.renew(renew).await.unwrap().into_inner().renewed);
-    let release = ReleaseRequest {
-        name: name.clone(),
-        owner_id: granted.owner_id,
-    };
+    let release = release_request(&name, &granted.owner_id);
     assert!(locks.release(release).await.unwrap().into_inner().released);
     locks.acquire(AcquireRequest::default()).await.unwrap_err();
 

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use leasehold_proto::v1::{
     AcquireRequest, AcquireResponse, ForceReleaseRequest, GetLockRequest, ListLocksRequest,
-    ListSessionsRequest, ReleaseRequest, admin_service_client::AdminServiceClient,
+    ListSessionsRequest, admin_service_client::AdminServiceClient,
     lock_service_client::LockServiceClient,
 };
 use leasehold_tests::{
     RawCandidate, RawSession,
-    raw::{exclusive, with_token},
+    raw::{acquire_request, exclusive, release_request, with_token},
 };
 use tonic::{Code, Request, Status, transport::Channel};
 
@@ -104,10 +104,7 @@ async fn work(caller: &Known<'_>, name: &str) {
     session.close().await;
     let bad = admin.get_lock(caller.says(GetLockRequest::default()));
     site.errors.error(&bad.await.unwrap_err());
-    let release = ReleaseRequest {
-        name: name.to_owned(),
-        owner_id,
-    };
+    let release = release_request(name, &owner_id);
     let released = locks.release(caller.says(release)).await.unwrap();
     assert!(released.into_inner().released);
 }
@@ -118,10 +115,7 @@ async fn denied(caller: &Known<'_>, name: &str) {
     let list = caller.says(ListLocksRequest::default());
     let listed = admin.list_locks(list).await.unwrap();
     caller.site.answers.message(listed.get_ref());
-    let acquire = AcquireRequest {
-        name: name.to_owned(),
-        ..AcquireRequest::default()
-    };
+    let acquire = acquire_request(name);
     let mut locks = LockServiceClient::new(caller.channel.clone());
     let refused = locks.acquire(caller.says(acquire)).await.unwrap_err();
     assert_eq!(refused.code(), Code::PermissionDenied);

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use leasehold_proto::v1::{
-    GetLockRequest, ListSessionsRequest, ReleaseRequest, RenewRequest,
-    admin_service_client::AdminServiceClient, lock_service_client::LockServiceClient,
+    GetLockRequest, ListSessionsRequest, RenewRequest, admin_service_client::AdminServiceClient,
+    lock_service_client::LockServiceClient,
 };
 use leasehold_tests::{
     Coordinator, RawSession, RedisServer,
-    raw::{exclusive, fresh_owner_id, resume_hold, wire},
+    raw::{exclusive, fresh_owner_id, release_request, resume_hold, wire},
 };
 
 use super::LIMIT;
@@ -62,10 +62,7 @@ async fn an_owner_id_that_is_guessed_or_read_off_a_listing_gets_nowhere() {
             ttl: wire(LIMIT),
         };
         assert!(!client.renew(renew).await.unwrap().into_inner().renewed);
-        let release = ReleaseRequest {
-            name: "precious".to_owned(),
-            owner_id: owner_id.clone(),
-        };
+        let release = release_request("precious", &owner_id);
         assert!(!client.release(release).await.unwrap().into_inner().released);
         let mut stolen = lock.clone();
         stolen.owner_id = owner_id;

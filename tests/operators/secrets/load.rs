@@ -4,16 +4,15 @@ use std::time::Duration;
 
 use leasehold_proto::v1::{
     AcquireRequest, CheckTokenRequest, ForceReleaseRequest, GetLockRequest, GrantedLock,
-    LeaderRequest, ListLocksRequest, ListSessionsRequest, ReleaseRequest, RenewRequest,
-    WatchLocksRequest, admin_service_client::AdminServiceClient,
-    election_service_client::ElectionServiceClient, lock_service_client::LockServiceClient,
-    session_response::Response,
+    LeaderRequest, ListLocksRequest, ListSessionsRequest, RenewRequest, WatchLocksRequest,
+    admin_service_client::AdminServiceClient, election_service_client::ElectionServiceClient,
+    lock_service_client::LockServiceClient, session_response::Response,
 };
 use leasehold_tests::{
     RawCandidate, RawObserver, RawSession,
     raw::{
-        by, closing_for, exclusive, for_at_most, fresh_owner_id, once_more, resume_hold,
-        resume_wait, semaphore, several, shared, wire, with_value,
+        acquire_request, by, closing_for, exclusive, for_at_most, fresh_owner_id, once_more,
+        release_request, resume_hold, resume_wait, semaphore, several, shared, wire, with_value,
     },
 };
 
@@ -119,18 +118,12 @@ pub(crate) async fn calls(site: &Site, at: usize) {
             if let Err(status) = client.renew(site.call(renew)).await {
                 site.error(&status);
             }
-            let release = ReleaseRequest {
-                name: name.clone(),
-                owner_id,
-            };
+            let release = release_request(&name, &owner_id);
             if let Err(status) = client.release(site.call(release)).await {
                 site.error(&status);
             }
         }
-        let bad = AcquireRequest {
-            name: String::new(),
-            ..AcquireRequest::default()
-        };
+        let bad = acquire_request("");
         site.error(&client.acquire(site.call(bad)).await.unwrap_err());
     }
 }

@@ -121,22 +121,6 @@ async fn all_faults_are_told_at_once() {
 }
 
 #[tokio::test]
-async fn addresses_that_can_not_be_used_are_refused_as_configuration() {
-    refused(
-        &["--listen", "0.0.0.0"],
-        &[],
-        &[&["expected an IP address and a port"]],
-    )
-    .await;
-    refused(
-        &["--listen", "0.0.0.0:0"],
-        &[],
-        &[&["nothing would be encrypted", "tls-cert", "--insecure"]],
-    )
-    .await;
-}
-
-#[tokio::test]
 async fn both_ports_that_are_in_use_are_named() {
     let [one, other] = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
     let [grpc, admin] = [&one, &other].map(|port| port.local_addr().unwrap().to_string());

@@ -2,9 +2,12 @@
 
 use std::{fs, path::PathBuf};
 
-use leasehold_tests::{Coordinator, CoordinatorProcess, RawSession, wait};
+use leasehold_tests::{
+    Coordinator, CoordinatorProcess, RawSession, process::limit_open_files, wait,
+};
 use rustix::process::Signal;
 use tempfile::TempDir;
+use tokio::net::TcpStream;
 
 use super::LIMIT;
 
@@ -100,6 +103,49 @@ async fn an_invalid_configuration_changes_nothing() {
     site.coordinator
         .logged(&["the configuration was reloaded"])
         .await;
+}
+
+#[tokio::test]
+async fn a_drain_takes_as_long_as_the_file_says_by_then() {
+    let mut site = Site::start("drain-timeout = \"1h\"\n");
+    let mut session = RawSession::open(&site.coordinator.endpoint(), LIMIT).await;
+    session.acquire("kept").await;
+    site.reload("drain-timeout = \"50ms\"\n");
+    let told = site
+        .coordinator
+        .logged(&["the configuration was reloaded"])
+        .await;
+    assert!(told.contains("changed=\"drain-timeout\""), "{told}");
+    site.coordinator.child().signal(Signal::TERM);
+    session.end(LIMIT).await.unwrap_err();
+}
+
+#[tokio::test]
+async fn connections_leave_files_for_probes_and_metrics() {
+    let mut site = Site::start("");
+    limit_open_files(site.coordinator.child().id(), 120);
+    site.reload("max-connections = 1000\n");
+    site.coordinator
+        .logged(&["the configuration was reloaded"])
+        .await;
+    let address = site.coordinator.endpoint().replace("http://", "");
+    let mut connections = Vec::new();
+    for _ in 0..200 {
+        // Beyond the limit, one may be closed before this returns.
+        connections.extend(TcpStream::connect(&address).await);
+    }
+    wait::until("connections to be refused", LIMIT, || async {
+        let metrics = site.coordinator.metrics().await;
+        let limit = metrics.of("leasehold_limit", &["limit=\"max-connections\""]);
+        assert_eq!(limit, 60.0);
+        let refused = metrics.sum("leasehold_connections_refused_total");
+        if refused >= 140.0 {
+            Ok(())
+        } else {
+            Err(refused)
+        }
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -49,15 +49,6 @@ async fn a_goodbye_is_an_end_before_the_socket_closes() {
 }
 
 #[tokio::test]
-async fn a_half_close_is_a_close() {
-    let (_listening, mut peer, served) = open().await;
-    peer.shutdown().await.unwrap();
-    assert_eq!(soon(served.handle.ended()).await, Ending::PeerClosed);
-    assert_eq!(soon(served.reading).await.unwrap().unwrap(), 33);
-    assert_eq!(soon(peer.read(&mut [0])).await.unwrap(), 0);
-}
-
-#[tokio::test]
 async fn a_half_close_is_seen_although_nobody_reads() {
     let authority = Authority::new("servers");
     let mut listening = Listening::with(&authority.server().issue().flags()).await;

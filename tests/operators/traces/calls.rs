@@ -1,7 +1,10 @@
 //! Unary calls.
 
-use leasehold_proto::v1::{AcquireRequest, ReleaseRequest, lock_service_client::LockServiceClient};
-use leasehold_tests::{collector::Collector, raw::wire};
+use leasehold_proto::v1::{AcquireRequest, lock_service_client::LockServiceClient};
+use leasehold_tests::{
+    collector::Collector,
+    raw::{release_request, wire},
+};
 use tonic::Request;
 
 use super::{
@@ -37,10 +40,7 @@ async fn a_call_is_part_of_its_callers_trace() {
         if waiters > 0.0 { Ok(()) } else { Err(waiters) }
     })
     .await;
-    let release = ReleaseRequest {
-        name: "a".to_owned(),
-        owner_id: held.owner_id,
-    };
+    let release = release_request("a", &held.owner_id);
     client.release(release).await.unwrap();
     waiting.await.unwrap().unwrap();
 

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use leasehold_client::{AcquireError, Client, TraceContext};
-use leasehold_proto::v1::{AcquireRequest, lock_service_client::LockServiceClient};
-use leasehold_tests::{CoordinatorProcess, collector::Collector, wait};
+use leasehold_proto::v1::lock_service_client::LockServiceClient;
+use leasehold_tests::{CoordinatorProcess, collector::Collector, raw::acquire_request, wait};
 use opentelemetry_proto::tonic::trace::v1::Span;
 use tonic::Request;
 
@@ -147,10 +147,7 @@ async fn calls_are_part_of_the_span_in_which_they_are_made() {
 
     // So are those of the stubs, unless they tell their own.
     let mut stubs = LockServiceClient::new(client.channel());
-    let request = || AcquireRequest {
-        name: "a".to_owned(),
-        ..AcquireRequest::default()
-    };
+    let request = || acquire_request("a");
     CURRENT
         .scope(span(2), stubs.acquire(request()))
         .await

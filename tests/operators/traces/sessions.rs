@@ -3,10 +3,15 @@
 use std::time::Duration;
 
 use leasehold_proto::v1::{
-    AcquireRequest, SessionRelease, SessionSetValue, lock_service_client::LockServiceClient,
+    SessionRelease, SessionSetValue, lock_service_client::LockServiceClient,
     session_request::Request,
 };
-use leasehold_tests::{RawSession, collector::Collector, raw::exclusive, wait};
+use leasehold_tests::{
+    RawSession,
+    collector::Collector,
+    raw::{acquire_request, exclusive},
+    wait,
+};
 use prost::Message;
 
 use super::{
@@ -70,6 +75,7 @@ async fn a_name_that_is_too_long_for_one_is_told_nowhere() {
     let release = SessionRelease {
         name: name.clone(),
         owner_id: owner_id.clone(),
+        expired: false,
     };
     let set_value = SessionSetValue {
         name,
@@ -85,10 +91,7 @@ async fn a_name_that_is_too_long_for_one_is_told_nowhere() {
         assert_eq!(session.refusal(asked, LIMIT).await.reason, "INVALID_FIELD");
     }
     let mut unary = LockServiceClient::new(coordinator.channel().await);
-    let request = AcquireRequest {
-        name: long,
-        ..AcquireRequest::default()
-    };
+    let request = acquire_request(&long);
     unary.acquire(request).await.unwrap_err();
     for name in ["acquire", "release", "set_value"] {
         let outcome = ("leasehold.outcome", "INVALID_FIELD");

@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant};
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
-use leasehold_tests::load::{Distribution, Exclusion};
+use leasehold_tests::load::{Distribution, Exclusion, Window};
 use tokio::task::JoinSet;
 
 use crate::rival::{Rival, Session};
@@ -22,23 +22,6 @@ pub struct Cycles {
     pub times: Distribution,
 }
 
-/// The time in which cycles count.
-#[derive(Clone, Copy)]
-struct Window {
-    from: Instant,
-    until: Instant,
-}
-
-impl Window {
-    fn now() -> Self {
-        let from = Instant::now() + WARM_UP;
-        Self {
-            from,
-            until: from + MEASURED,
-        }
-    }
-}
-
 /// Runs `clients` sessions with `depth` cycles in flight on each: 0.5 s of warm-up, then 3 s that count.
 ///
 /// # Errors
@@ -49,7 +32,7 @@ pub async fn run<R: Rival>(rival: &R, clients: usize, depth: usize) -> anyhow::R
     for _ in 0..clients {
         sessions.push(rival.session().await?);
     }
-    let window = Window::now();
+    let window = Window::after(WARM_UP, MEASURED);
     let mut running = JoinSet::new();
     for (client, session) in sessions.into_iter().enumerate() {
         running.spawn(client_cycles(session, client, depth, window));
@@ -61,7 +44,7 @@ pub async fn run<R: Rival>(rival: &R, clients: usize, depth: usize) -> anyhow::R
         }
     }
     Ok(Cycles {
-        per_second: times.count() as f64 / MEASURED.as_secs_f64(),
+        per_second: window.rate(times.count()),
         times,
     })
 }
@@ -98,7 +81,7 @@ async fn slot_cycles<S: Session>(
         exclusion.released(grant.token, now);
         session.release(grant.hold).await?;
         let now = Instant::now();
-        if now >= window.from && now < window.until {
+        if window.has(now) {
             times.push(now - began);
         }
         if now >= window.until {

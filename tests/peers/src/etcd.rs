@@ -1,147 +1,53 @@
 //! etcd's lock service, through its own gRPC API: a member of its own, with the settings that it has by default.
 
-use std::{
-    env, fs,
-    path::Path,
-    process::{Command, Stdio},
-    time::{Duration, Instant},
-};
+use std::{path::Path, time::Duration};
 
-use anyhow::{Context, bail, ensure};
+use anyhow::Context;
 use etcd_client::{Client, GetOptions, LockOptions};
-use leasehold_tests::{ChildProcess, ports::free_port};
-use tempfile::TempDir;
+use tokio::time::timeout;
 
 use crate::rival::{self, Grant, Rival};
 
 /// Longer than any row takes, so that no keepalive is among what is measured. In seconds.
 const TTL: i64 = 300;
 const START: Duration = Duration::from_secs(20);
-const ATTEMPTS: u32 = 5;
 /// Type that statfs(2) gives for a file system in memory, where fsync costs nothing.
 const TMPFS: u64 = 0x0102_1994;
 
 /// A running etcd. Ended, by its process id, on drop.
 pub struct Etcd {
     client: Client,
-    endpoint: String,
+    server: leasehold_tests::Etcd,
     version: String,
     on: &'static str,
-    _child: ChildProcess,
-    _directory: TempDir,
 }
 
 impl Etcd {
-    /// Starts etcd on free ports of loopback with an empty data directory, and waits until it serves.
+    /// Starts etcd, and waits until it serves.
     ///
     /// # Errors
     ///
     /// If it is not installed, or does not serve within 20 s.
     pub async fn start() -> anyhow::Result<Self> {
-        installed()?;
-        for _ in 0..ATTEMPTS {
-            if let Some(started) = Self::launch().await? {
-                return Ok(started);
-            }
-        }
-        bail!("etcd found no free port in {ATTEMPTS} attempts")
+        let server = leasehold_tests::Etcd::start().await;
+        let server =
+            server.context("etcd is not installed. On Debian: apt-get install etcd-server")?;
+        // The client's channel waits for a server that does not answer yet.
+        let serving = async {
+            let mut client = Client::connect([server.endpoint()], None).await?;
+            let status = client.status().await?;
+            anyhow::Ok((client, status.version().to_owned()))
+        };
+        let (client, version) = timeout(START, serving)
+            .await
+            .with_context(|| format!("etcd did not serve within {START:?}"))??;
+        Ok(Self {
+            client,
+            on: file_system(server.directory())?,
+            server,
+            version,
+        })
     }
-
-    /// Returns `None` if one of the ports was taken in the meantime.
-    async fn launch() -> anyhow::Result<Option<Self>> {
-        let directory = tempfile::tempdir().context("failed to make a directory for etcd")?;
-        let (port, peers) = (free_port(), free_port());
-        let endpoint = format!("http://127.0.0.1:{port}");
-        // Whoever else could serve on this port has another name.
-        let name = format!("leasehold-bench-{}-{port}", std::process::id());
-        let log = directory.path().join("etcd.log");
-        let command = command(&name, &endpoint, peers, directory.path(), &log)?;
-        let mut child = ChildProcess::spawn("etcd", command);
-        let began = Instant::now();
-        loop {
-            if child.try_wait().is_some() {
-                let log = fs::read_to_string(&log).unwrap_or_default();
-                if log.contains("address already in use") {
-                    return Ok(None);
-                }
-                let last = log.lines().last().unwrap_or("it said nothing");
-                bail!("etcd ended at its start: {last}");
-            }
-            match serving(&endpoint, &name).await {
-                Ok((client, version)) => {
-                    return Ok(Some(Self {
-                        client,
-                        endpoint,
-                        version,
-                        on: file_system(directory.path())?,
-                        _child: child,
-                        _directory: directory,
-                    }));
-                }
-                Err(error) if began.elapsed() > START => {
-                    return Err(error.context(format!("etcd did not serve within {START:?}")));
-                }
-                Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
-            }
-        }
-    }
-}
-
-fn installed() -> anyhow::Result<()> {
-    let mut version = Command::new("etcd");
-    version.arg("--version").stdout(Stdio::null());
-    version
-        .status()
-        .context("failed to run etcd: is it installed? On Debian: apt-get install etcd-server")?;
-    Ok(())
-}
-
-fn command(
-    name: &str,
-    endpoint: &str,
-    peers: u16,
-    directory: &Path,
-    log: &Path,
-) -> anyhow::Result<Command> {
-    let peers = format!("http://127.0.0.1:{peers}");
-    let mut command = Command::new("etcd");
-    // Its settings can be given in the environment too, and are to be the default ones.
-    for (variable, _) in env::vars_os() {
-        if variable.to_string_lossy().starts_with("ETCD_") {
-            command.env_remove(variable);
-        }
-    }
-    command
-        .current_dir(directory)
-        .args(["--name", name])
-        .arg("--data-dir")
-        .arg(directory.join("data"))
-        .args(["--listen-client-urls", endpoint])
-        .args(["--advertise-client-urls", endpoint])
-        .args(["--listen-peer-urls", &peers])
-        .args(["--initial-advertise-peer-urls", &peers])
-        .args(["--initial-cluster", &format!("{name}={peers}")])
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(fs::File::create(log)?);
-    Ok(command)
-}
-
-/// Returns a client of the member `name`, and the member's version, once it has a leader.
-async fn serving(endpoint: &str, name: &str) -> anyhow::Result<(Client, String)> {
-    let attempt = async {
-        let mut client = Client::connect([endpoint], None).await?;
-        let status = client.status().await?;
-        ensure!(status.leader() != 0, "etcd has no leader");
-        let members = client.member_list().await?;
-        ensure!(
-            members.members().iter().any(|member| member.name() == name),
-            "another etcd serves on this port"
-        );
-        Ok((client, status.version().to_owned()))
-    };
-    // The client's channel waits for a server that is not there yet.
-    tokio::time::timeout(Duration::from_secs(1), attempt).await?
 }
 
 fn file_system(directory: &Path) -> anyhow::Result<&'static str> {
@@ -171,7 +77,7 @@ impl Rival for Etcd {
     }
 
     async fn session(&self) -> anyhow::Result<Session> {
-        let mut client = Client::connect([&self.endpoint], None).await?;
+        let mut client = Client::connect([self.server.endpoint()], None).await?;
         let lease = client.lease_grant(TTL, None).await?.id();
         Ok(Session { client, lease })
     }

@@ -1,7 +1,6 @@
 //! `peers`: one measurement of one rival, as one JSON object on standard output.
 
 use std::{
-    future::Future,
     io::{self, Write},
     num::NonZeroUsize,
     process::ExitCode,
@@ -16,7 +15,7 @@ use leasehold_peers::{
     handoff,
     rslock::{Rslock, Taken},
 };
-use leasehold_tests::load::{Distribution, micros, millis, points};
+use leasehold_tests::load::{micros, millis, points};
 use serde_json::{Value, json};
 
 /// Many times what any measurement takes.
@@ -85,81 +84,57 @@ async fn main() -> ExitCode {
 }
 
 async fn measure(measurement: Measurement) -> anyhow::Result<Value> {
-    match measurement {
-        Measurement::Cycles {
-            rival,
-            clients,
-            depth,
-        } => {
-            let (clients, depth) = (clients.get(), depth.get());
-            match rival {
-                Name::Etcd => Box::pin(measure_cycles("etcd", Etcd::start(), clients, depth)).await,
-                Name::Rslock => {
-                    measure_cycles("rslock", Rslock::start(Taken::Fail), clients, depth).await
-                }
-            }
+    let (rival, taken) = match &measurement {
+        Measurement::Cycles { rival, .. } => (rival, Taken::Fail),
+        Measurement::Handoff { rival, .. } => (rival, Taken::Poll),
+    };
+    match rival {
+        Name::Etcd => {
+            let rival = Box::pin(Etcd::start()).await?;
+            Box::pin(report("etcd", &rival, &measurement)).await
         }
-        Measurement::Handoff {
-            rival,
-            waiters,
-            hold_ms,
-        } => {
-            let (waiters, hold) = (waiters.get(), Duration::from_millis(hold_ms));
-            match rival {
-                Name::Etcd => {
-                    Box::pin(measure_hand_offs("etcd", Etcd::start(), waiters, hold)).await
-                }
-                Name::Rslock => {
-                    measure_hand_offs("rslock", Rslock::start(Taken::Poll), waiters, hold).await
-                }
-            }
+        Name::Rslock => {
+            let rival = Rslock::start(taken).await?;
+            Box::pin(report("rslock", &rival, &measurement)).await
         }
     }
 }
 
-async fn measure_cycles<R: Rival>(
-    name: &str,
-    rival: impl Future<Output = anyhow::Result<R>>,
-    clients: usize,
-    depth: usize,
+/// Returns the figures, with the distribution of cycles or gaps in microseconds, once the rival has no lock left.
+async fn report<R: Rival>(
+    name: &'static str,
+    rival: &R,
+    measurement: &Measurement,
 ) -> anyhow::Result<Value> {
-    let rival = rival.await?;
-    let run = cycles::run(&rival, clients, depth);
-    let run = run.await.context(name.to_owned())?;
-    let mut told = report(name, &rival, &run.times).await?;
-    told["per_second"] = json!(run.per_second);
-    Ok(told)
-}
-
-async fn measure_hand_offs<R: Rival>(
-    name: &str,
-    rival: impl Future<Output = anyhow::Result<R>>,
-    waiters: usize,
-    hold: Duration,
-) -> anyhow::Result<Value> {
-    let rival = rival.await?;
-    let run = handoff::run(&rival, waiters, hold);
-    let run = run.await.context(name.to_owned())?;
-    let mut told = report(name, &rival, &run.gaps).await?;
-    told["grants"] = json!(run.gaps.count());
-    told["worst_wait_ms"] = json!(millis(run.worst_wait));
-    told["mean_hold_ms"] = json!(millis(run.mean_hold));
-    Ok(told)
-}
-
-/// Returns the distribution of cycles or gaps in microseconds, once the rival has no lock left.
-async fn report<R: Rival>(name: &str, rival: &R, times: &Distribution) -> anyhow::Result<Value> {
+    let (times, mut told) = match measurement {
+        Measurement::Cycles { clients, depth, .. } => {
+            let run = cycles::run(rival, clients.get(), depth.get());
+            let run = run.await.context(name)?;
+            (run.times, json!({"per_second": run.per_second}))
+        }
+        Measurement::Handoff {
+            waiters, hold_ms, ..
+        } => {
+            let run = handoff::run(rival, waiters.get(), Duration::from_millis(*hold_ms));
+            let run = run.await.context(name)?;
+            let told = json!({
+                "grants": run.gaps.count(),
+                "worst_wait_ms": millis(run.worst_wait),
+                "mean_hold_ms": millis(run.mean_hold),
+            });
+            (run.gaps, told)
+        }
+    };
     let held = rival.known().await?;
     ensure!(
         held == 0,
         "{name} still has {held} locks after all were released"
     );
-    Ok(json!({
-        "rival": name,
-        "version": rival.version(),
-        "settings": rival.settings(),
-        "p50_us": micros(times.quantile(0.5)),
-        "p99_us": micros(times.quantile(0.99)),
-        "quantiles": points(times),
-    }))
+    told["rival"] = json!(name);
+    told["version"] = json!(rival.version());
+    told["settings"] = json!(rival.settings());
+    told["p50_us"] = json!(micros(times.quantile(0.5)));
+    told["p99_us"] = json!(micros(times.quantile(0.99)));
+    told["quantiles"] = json!(points(&times));
+    Ok(told)
 }

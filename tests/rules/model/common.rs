@@ -72,7 +72,7 @@ pub(crate) fn holders(lock: &LockState, now: StoreTime) -> Vec<(OwnerId, Mode)> 
 
 /// Returns the view of the lock at this time.
 pub(crate) fn view(lock: &LockState, now: StoreTime) -> NameView {
-    match look(lock, &Op::View { waiters: 0 }, now) {
+    match look(lock, &Op::view(0), now) {
         Reply::Seen(view) => *view,
         other => panic!("a view was answered by {other:?}"),
     }

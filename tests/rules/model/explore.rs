@@ -1,8 +1,13 @@
 //! Exploration of a model: all of its states without a counterexample, or a variant up to its first counterexample.
 
-use std::{fmt::Debug, hash::Hash, time::Instant};
+use std::{env, fmt::Debug, hash::Hash, time::Instant};
 
 use stateright::{Checker, Expectation, HasDiscoveries, Model};
+
+/// Returns the steps of time by which models run longer than their bounds say: those of `DEEPER` in the environment.
+pub(crate) fn deeper() -> u8 {
+    env::var("DEEPER").map_or(0, |steps| steps.parse().expect("a number of steps"))
+}
 
 /// Explores every state of a model, and fails if a property has a counterexample, or if a state that must be reachable is not.
 /// Prints the number of states.

@@ -3,7 +3,10 @@
 use leasehold_client::simulation::{Acquire, Candidacy, Guard};
 use leasehold_proto::v1::LockMode;
 
-use crate::world::{NAMES, World};
+use crate::{
+    check::Belief,
+    world::{NAMES, World},
+};
 
 /// Campaign of a client, which may lead.
 pub(crate) struct Campaign {
@@ -87,18 +90,20 @@ impl World {
         }
     }
 
-    /// Returns the leaderships that clients have on their sessions and believe in: the client's number, the election, the token,
-    /// and until when.
-    pub(crate) fn leaderships(&self) -> Vec<(usize, usize, i64, u64)> {
+    /// Returns the leaderships on sessions that are believed in, with their clients' TTLs.
+    pub(crate) fn leaderships(&self) -> Vec<(u64, Belief)> {
         let mut leaderships = Vec::new();
-        for (number, client) in self.clients.iter().enumerate() {
-            if client.campaigns.is_empty() {
-                continue;
-            }
+        for client in self.clients.iter().filter(|it| !it.campaigns.is_empty()) {
             for (guard, until) in client.live(self.now) {
                 let mut campaigns = client.campaigns.iter();
                 if let Some(campaign) = campaigns.find(|campaign| campaign.is(guard)) {
-                    leaderships.push((number, campaign.election, guard.token().get(), until));
+                    let belief = Belief {
+                        client: client.name.clone(),
+                        name: campaign.election,
+                        token: guard.token().get(),
+                        until,
+                    };
+                    leaderships.push((client.ttl, belief));
                 }
             }
         }

@@ -199,14 +199,13 @@ impl World {
                 self.answer(stream, Err(end));
             }
             Output::Detached => self.seen.detached += 1,
-            Output::Note(Note::Lost(_, why)) => {
+            Output::Note(Note::Lost(.., why)) => {
                 self.seen.losses += 1;
                 self.seen.ended_by_bound += u64::from(why == LostWhy::MaxHold);
             }
             Output::Succeeds(predecessors) => {
                 let endable = served.endable.as_mut().expect("it is open");
                 endable.succeeds(&predecessors);
-                served.succeeds.extend(predecessors.iter());
             }
             Output::NotOpened | Output::Note(_) => {}
             Output::Ended => self.end_stream(stream),

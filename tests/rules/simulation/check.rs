@@ -9,6 +9,15 @@ use crate::{
     world::{NAMES, World},
 };
 
+/// A hold in which a client believes until then.
+#[derive(Debug)]
+pub(crate) struct Belief {
+    pub(crate) client: String,
+    pub(crate) name: usize,
+    pub(crate) token: i64,
+    pub(crate) until: u64,
+}
+
 impl World {
     /// Fails if a guard says that it is held and the store says otherwise, or if it would go on to say so when the store lets it
     /// expire: another one may have the lock at that moment. Fails too if it says that it has another number of permits, unless it
@@ -18,7 +27,7 @@ impl World {
         self.check_leaders();
         let now = self.now;
         let mut live = Vec::new();
-        for (number, client) in self.clients.iter().enumerate() {
+        for client in &self.clients {
             assert!(
                 self.weather != Weather::Rolling || client.live(now).count() == client.guards.len(),
                 "a guard of {} was lost: {:?}",
@@ -27,54 +36,63 @@ impl World {
             );
             for (guard, until) in client.live(now) {
                 let name = NAMES.iter().position(|name| *name == guard.name());
-                let name = name.expect("it is one of them");
-                // An operator took it: its guard learns of that within its TTL, on a clock that may be slow.
-                let token = guard.token().get();
-                if self.may_be_lost(name, token, client.ttl) {
-                    continue;
-                }
-                let forced = self.forced.get(&(name, token));
-                if forced.is_none_or(|at| at + client.ttl + client.ttl / 100 <= now) {
-                    live.push((number, name, guard.clone(), until));
+                let belief = Belief {
+                    client: client.name.clone(),
+                    name: name.expect("it is one of them"),
+                    token: guard.token().get(),
+                    until,
+                };
+                if !self.may_be_wrong(&belief, client.ttl) {
+                    live.push((guard.clone(), belief));
                 }
             }
         }
-        for (number, name, guard, until) in live {
-            let token = guard.token().get();
-            self.look_up(name);
-            let text = NAMES[name];
-            let (client, held) = (&self.clients[number].name, self.store.held(name));
-            let hold = held
-                .iter()
-                .find(|hold| hold.token == token && hold.client == *client && now < hold.ends_at);
-            let Some(hold) = hold else {
-                panic!(
-                    "at {now}, {client} believes that it holds {text} with token {token}; it is held by {held:?}"
-                );
+        for (guard, belief) in live {
+            let mode = self.check_belief(&belief);
+            let permits = guard.permits().unwrap_or(0);
+            let has_kept = || {
+                let hold = (guard.name().to_owned(), guard.token());
+                self.kept.contains(&hold) || self.may_be_made_twice(belief.name, belief.token)
             };
             assert!(
-                hold.bound.is_none_or(|bound| until <= bound),
-                "at {now}, {client} believes until {until} that it holds {text}, beyond its bound: {hold:?}"
+                mode.permits() == permits || has_kept(),
+                "at {now}, {belief:?} believes in {permits} permits: {mode:?}"
             );
-            let is_exclusive = hold.mode == Mode::Exclusive;
-            assert!(
-                until <= hold.ends_at,
-                "at {now}, {client} believes until {until} that it holds {text}; the store lets that expire before: {hold:?}"
-            );
-            let permits = guard.permits().unwrap_or(0);
-            let has_kept = || self.kept.contains(&(text.to_owned(), guard.token()));
-            assert!(
-                hold.mode.permits() == permits || has_kept() || self.may_be_made_twice(name, token),
-                "at {now}, {client} believes that it holds {permits} permits of {text}: {hold:?}"
-            );
-            // Others go on beside newer ones.
-            let newest = &mut self.newest[name];
-            assert!(
-                !is_exclusive || *newest <= token,
-                "at {now}, {client} holds {text} alone with token {token}, after the grant of {newest}"
-            );
-            *newest = token.max(*newest);
         }
+    }
+
+    /// Returns whether a client of this TTL may still believe in a hold that has ended: one that an operator took or a disaster
+    /// lost. It learns of that within its TTL, on a clock that may be slow.
+    pub(crate) fn may_be_wrong(&self, belief: &Belief, ttl: u64) -> bool {
+        let (name, token) = (belief.name, belief.token);
+        let forced = self.forced.get(&(name, token));
+        let is_forced = forced.is_some_and(|at| self.now < at + ttl + ttl / 100);
+        is_forced || self.may_be_lost(name, token, ttl)
+    }
+
+    /// Fails if the store has no such hold, or lets it expire before, or if it excludes others and there was a newer grant. Returns
+    /// its mode.
+    pub(crate) fn check_belief(&mut self, belief: &Belief) -> Mode {
+        self.look_up(belief.name);
+        let (now, held) = (self.now, self.store.held(belief.name));
+        let hold = held.iter().find(|hold| {
+            hold.token == belief.token && hold.client == belief.client && now < hold.ends_at
+        });
+        let Some(hold) = hold else {
+            panic!("at {now}, {belief:?} is not held; these are: {held:?}");
+        };
+        assert!(
+            belief.until <= hold.ends_at && hold.bound.is_none_or(|bound| belief.until <= bound),
+            "at {now}, {belief:?} goes on beyond the end of the hold: {hold:?}"
+        );
+        // Others go on beside newer ones.
+        let newest = &mut self.newest[belief.name];
+        assert!(
+            hold.mode != Mode::Exclusive || *newest <= belief.token,
+            "at {now}, {belief:?} excludes others after the grant of {newest}"
+        );
+        *newest = belief.token.max(*newest);
+        hold.mode
     }
 
     /// Fails if a lock that was granted is held in another mode than that which its acquire has for its name. It may be lost

@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 pub(crate) const MS: u64 = 1_000;
 
 /// Generator of random numbers: the same seed gives the same world.
+#[derive(Default)]
 pub(crate) struct Dice(u64);
 
 impl Dice {

@@ -1,6 +1,9 @@
 //! Schedule of the simulated world: who has something to do next, and the steps from one event to the next.
 
-use leasehold_core::session::{CommandFailure, Input, Phase};
+use leasehold_core::{
+    id::SessionId,
+    session::{CommandFailure, Input, Phase},
+};
 use leasehold_server::coordinator::inbox::InboxEvent;
 
 use crate::{
@@ -266,8 +269,12 @@ impl World {
                 InboxEvent::Answered(id, result) => {
                     Input::StoreReply(id, result.map_err(CommandFailure::Store))
                 }
-                InboxEvent::EndedByOperator(mark) => {
-                    self.on_ended(number, stream, mark);
+                InboxEvent::EndedByOperator(order) => {
+                    let id = order.mark.session;
+                    if !self.is_to_end(number, stream, id) {
+                        continue;
+                    }
+                    self.on_ended(number, stream, id);
                     Input::EndedByOperator
                 }
                 InboxEvent::Registry(owner, event) => Input::Registry(owner, event),
@@ -281,6 +288,19 @@ impl World {
             self.serve(number, stream, "room", |_, _| {});
         }
         is_due || has_events
+    }
+
+    /// Returns whether a session ends because an operator ends the one of this id. If not, it can be told again.
+    fn is_to_end(&self, number: usize, stream: usize, id: SessionId) -> bool {
+        let served = self.coordinators[number].sessions.get(&stream);
+        served.is_some_and(|served| {
+            let session = served.session.as_ref();
+            let ends = session.is_some_and(|session| session.ends_with(id));
+            if let Some(endable) = served.endable.as_ref().filter(|_| !ends) {
+                endable.goes_on(id);
+            }
+            ends
+        })
     }
 
     /// Returns when a session of a coordinator has something to do.

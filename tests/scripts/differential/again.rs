@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold_core::{
-    command::{Acquire, Loss, Op, Reply},
+    command::{Acquire, Loss, Op, Reply, Resume},
     id::FencingToken,
     mode::Mode,
     view::{HoldView, HolderView},
@@ -46,6 +46,29 @@ async fn a_renewal_leaves_a_later_grant_of_the_same_owner_id_alone() {
     }
 }
 
+/// Without its record, which somebody has deleted, nothing tells which grant it is.
+#[tokio::test]
+async fn a_renewal_that_names_a_grant_goes_by_its_record() {
+    let server = Server::start().await;
+    let mut pair = Pair::new(&server, "unrecorded").await;
+    pair.run("here", acquire(1, Mode::Exclusive)).await;
+    let token = only_hold(&mut pair).await.token;
+    let records: Vec<String> = server.ask(&["KEYS", "lh:*:token:*"]).await;
+    let () = server.ask(&["DEL", &records[0]]).await;
+    for (token, expected) in [
+        (Some(token), Reply::Lost(Loss::Taken)),
+        (None, Reply::Renewed),
+    ] {
+        let renew = Op::Renew {
+            owner: owner(1),
+            token,
+            ttl: RENEWED_FOR,
+        };
+        let renewed = pair.execute_in_redis("here", renew).await;
+        assert_eq!(renewed, expected, "{token:?}");
+    }
+}
+
 async fn only_hold(pair: &mut Pair) -> HoldView {
     let view = pair.view(0).await;
     let [HolderView::Ours(hold)] = &view.holders[..] else {
@@ -79,6 +102,34 @@ async fn a_hold_that_has_lasted_for_as_long_as_it_may_is_not_resumed() {
         assert!(only_hold(&mut pair).await.expires_in < RENEWED_FOR);
         let renewed = pair.run("here", renew(1, RENEWED_FOR)).await;
         assert_eq!(renewed, Reply::Renewed);
+    }
+}
+
+/// A resume may bring a bound, which stays. Of several, the smallest counts.
+#[tokio::test]
+async fn a_hold_has_the_bounds_of_those_who_resume_it() {
+    let mut server = Server::start().await;
+    for (name, mode) in modes() {
+        let mut pair = Pair::new(&server, name).await;
+        pair.run("here", acquire(1, mode)).await;
+        let cases = [
+            (None, None),
+            (Some(2 * BOUND), Some(2 * BOUND)),
+            (Some(BOUND), Some(BOUND)),
+            (Some(3 * BOUND), Some(BOUND)),
+            (None, Some(BOUND)),
+        ];
+        for (from, (max_hold, bound)) in (1..).zip(cases) {
+            let Op::Resume(asked) = resume(&[from], from + 1) else {
+                panic!("a resume")
+            };
+            let resumed = Op::Resume(Resume { max_hold, ..asked });
+            pair.run("there", resumed).await;
+            assert_eq!(only_hold(&mut pair).await.max_hold, bound, "{name}");
+        }
+        server.pass(BOUND);
+        let resumed = pair.run("there", resume(&[6], 7)).await;
+        assert_eq!(resumed, Reply::Lost(Loss::Expired), "{name}");
     }
 }
 

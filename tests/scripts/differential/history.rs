@@ -209,7 +209,7 @@ impl<'a> Group<'a> {
             }
             // After a step, Redis drops what is over, so that a step back revives the same in both.
             let op = match has_passed && self.kind == Kind::Back {
-                true => Op::View { waiters: 100 },
+                true => Op::view(100),
                 false => lock.op(&before, now, feed.unwrap_or(FeedId::new(0))),
             };
             if self.kind == Kind::Back && is_kept_too_long(&op) {
@@ -291,7 +291,7 @@ impl Lock {
     }
 
     fn view(&self, now: StoreTime) -> NameView {
-        match self.ask(Op::View { waiters: 100 }, now) {
+        match self.ask(Op::view(100), now) {
             Reply::Seen(view) => *view,
             other => panic!("a view was answered with {other:?}"),
         }

@@ -65,7 +65,7 @@ impl Pair {
 
     /// Looks at the lock in both, with this many waiters.
     pub(crate) async fn view(&mut self, waiters: usize) -> NameView {
-        match self.run("here", Op::View { waiters }).await {
+        match self.run("here", Op::view(waiters)).await {
             Reply::Seen(view) => *view,
             other => panic!("a view was answered with {other:?}"),
         }

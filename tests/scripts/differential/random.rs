@@ -89,6 +89,7 @@ pub(crate) fn op(random: &mut StdRng, known: &[OwnerId], view: &NameView, feed: 
         },
         _ => Op::View {
             waiters: *[0, 1, 3, 100].choose(random).unwrap(),
+            value_bytes: *[0, 1, 2, 4_096].choose(random).unwrap(),
         },
     }
 }
@@ -161,6 +162,7 @@ fn resume(random: &mut StdRng, known: &[OwnerId]) -> Resume {
         client_name: ClientName::parse(["", "heir", "ключ"].choose(random).unwrap()).unwrap(),
         ttl: millis(random, TTL),
         count: *[0, 1, 1, 2, u32::MAX].choose(random).unwrap(),
+        max_hold: random.random_bool(0.2).then(|| millis(random, MAX_HOLD)),
     }
 }
 

@@ -3,17 +3,14 @@
 use std::time::Duration;
 
 use leasehold_core::{
-    command::{Acquire, Loss, Op, Reply},
+    command::{Loss, Op, Reply},
     id::OwnerId,
     mode::Mode,
 };
 
 use crate::{
-    common::{acquire, acquiring, owner, release, renew, resume},
-    differential::{
-        pair::{Pair, modes},
-        server::Server,
-    },
+    common::{acquire, owner, release, renew, resume},
+    differential::{pair::Pair, server::Server},
 };
 
 /// Returns the key of replaced owner ids, if there is one.
@@ -21,48 +18,6 @@ async fn replaced(server: &Server) -> Option<String> {
     let keys: Vec<String> = server.ask(&["KEYS", "*:replaced:*"]).await;
     assert!(keys.len() < 2, "{keys:?}");
     keys.into_iter().next()
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn in_every_mode_a_resume_is_the_same_however_often_it_is_sent() {
-    let server = Server::start().await;
-    for (name, mode) in modes() {
-        let mut pair = Pair::new(&server, name).await;
-        for number in 0..5 {
-            pair.run("here", acquire(number, mode)).await;
-        }
-        pair.run("here", acquire(5, Mode::Exclusive)).await;
-        for (number, next) in [(0, 10), (4, 14), (5, 15)] {
-            let first = pair.run("there", resume(&[8, number], next)).await;
-            for _ in 0..2 {
-                let again = pair.run("there", resume(&[8, number], next)).await;
-                assert_eq!(again, first);
-            }
-            // Another coordinator's, or session's, with the same next one.
-            let other = pair.run("here", resume(&[8, number], next)).await;
-            assert_eq!(other, Reply::Lost(Loss::Resumed));
-            let (owner, permits) = (owner(number), 1);
-            for op in [
-                release(number),
-                renew(number, Duration::from_secs(60)),
-                Op::Downgrade { owner },
-                Op::Reduce { owner, permits },
-            ] {
-                pair.run("here", op).await;
-            }
-            let again = Acquire {
-                again: true,
-                ..acquiring(number, mode)
-            };
-            let again = pair.run("here", Op::Acquire(again)).await;
-            assert_eq!(again, Reply::Lost(Loss::Resumed));
-            pair.view(10).await;
-        }
-        for number in [10, 14, 15, 1, 2, 3] {
-            pair.run("there", release(number)).await;
-        }
-        pair.view(10).await;
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

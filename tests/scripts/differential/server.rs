@@ -21,7 +21,7 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) async fn start() -> Self {
-        let clock = WallClock::new();
+        let clock = WallClock::make();
         clock.stop_at(START);
         let redis = clock.of(RedisServer::options()).start();
         Self {

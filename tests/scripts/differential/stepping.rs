@@ -89,7 +89,7 @@ async fn a_coordinator_that_is_silent_from_a_step_back_on_is_taken_for_dead() {
         assert_eq!(owners, [owner(2)], "the silent coordinator's is skipped");
 
         server.set(at(PLACES_KEPT));
-        let seen = lock.run("living", Op::View { waiters: 100 }).await;
+        let seen = lock.run("living", Op::view(100)).await;
         let Reply::Seen(view) = seen else {
             panic!("a view was answered with {seen:?}");
         };

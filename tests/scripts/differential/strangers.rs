@@ -53,7 +53,7 @@ impl Shared {
     }
 
     async fn view(&self) -> NameView {
-        match self.run(Op::View { waiters: 10 }).await.reply {
+        match self.run(Op::view(10)).await.reply {
             Reply::Seen(view) => *view,
             other => panic!("a view was answered {other:?}"),
         }

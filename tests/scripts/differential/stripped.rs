@@ -128,7 +128,7 @@ async fn no_loss_leaves_the_clients_data_behind() {
     assert_eq!(lost, Reply::Lost(Loss::Taken));
     nothing_is_left(&server).await;
     // It has run out, as its release or a view finds.
-    for (name, found_by) in [("expired", release(0)), ("viewed", Op::View { waiters: 0 })] {
+    for (name, found_by) in [("expired", release(0)), ("viewed", Op::view(0))] {
         let mut pair = Pair::new(&server, name).await;
         pair.run("here", telling(0, exclusive)).await;
         let lock = format!("lock:{name}");
@@ -153,7 +153,7 @@ async fn no_loss_leaves_the_clients_data_behind() {
                 Reply::Lost(Loss::Expired)
             );
         }
-        pair.run("here", Op::View { waiters: 0 }).await;
+        pair.run("here", Op::view(0)).await;
         nothing_is_left(&server).await;
         pair.run("here", Op::ForceRelease).await;
     }

@@ -114,7 +114,7 @@ async fn a_coordinator_is_told_which_of_its_holds_or_waits_an_operator_ended() {
         owner: owner(1),
     };
     assert_eq!(next(&mut wake_ups).await, forced);
-    let seen = run(&store, "here", Op::View { waiters: 2 }).await.reply;
+    let seen = run(&store, "here", Op::view(2)).await.reply;
     let Reply::Seen(seen) = seen else {
         panic!("{seen:?}")
     };

@@ -8,7 +8,7 @@ use leasehold_tests::{
 };
 use tonic::Code;
 
-use super::site::{Caller, NOTICED, Site, TTL, reason, table};
+use super::site::{Caller, NOTICED, Site, TTL, ends, reason, table};
 
 /// Starts a site that asks for certificates of this authority, or admits callers without one.
 fn site(authority: &Authority, rules: &str, optional: bool) -> Site {
@@ -70,8 +70,7 @@ async fn a_certificate_is_an_identity_until_it_is_revoked_or_expires() {
     authority.revoke(&[&by_uri]);
     let status = session.end(NOTICED).await.unwrap_err();
     assert_eq!(status.code(), Code::Unauthenticated, "{status:?}");
-    let refused = mine.is_known().await.unwrap_err();
-    assert_eq!(reason(&refused), "UNAUTHENTICATED");
+    mine.is_refused("UNAUTHENTICATED").await;
     let promised = session.good_until().expect("heartbeats were answered");
     waiting.granted(next, TTL + PROMPT).await;
     assert!(Instant::now() >= promised, "granted early");
@@ -92,11 +91,9 @@ async fn a_token_is_taken_before_a_certificate_and_nobody_is_refused() {
         token: Some("wrong".to_owned()),
         ..with
     };
-    let refused = bad.is_known().await.unwrap_err();
-    assert_eq!(reason(&refused), "UNAUTHENTICATED");
+    bad.is_refused("UNAUTHENTICATED").await;
     let nobody = caller(&site, &authority, None).await;
-    let refused = nobody.is_known().await.unwrap_err();
-    assert_eq!(reason(&refused), "UNAUTHENTICATED");
+    nobody.is_refused("UNAUTHENTICATED").await;
     let (token, line) = super::site::token("a");
     site.replace("tokens", &line);
     let by_token = Caller {
@@ -115,10 +112,8 @@ async fn a_revoked_certificate_is_refused_though_the_token_file_cannot_be_read()
     let mut session = mine.session().await;
     site.replace("tokens", "this is no line of it\n");
     authority.revoke(&[&shown]);
-    let status = session.end(NOTICED).await.unwrap_err();
-    assert_eq!(reason(&status), "UNAUTHENTICATED");
-    let refused = mine.is_known().await.unwrap_err();
-    assert_eq!(reason(&refused), "UNAUTHENTICATED");
+    ends(&mut session, "UNAUTHENTICATED").await;
+    mine.is_refused("UNAUTHENTICATED").await;
 }
 
 #[tokio::test]
@@ -136,6 +131,5 @@ async fn an_authority_that_is_not_trusted_any_more_ends_its_streams() {
     let mine = caller(&site, &authority, Some(&shown)).await;
     let mut session = mine.session().await;
     replace(&trusted, &std::fs::read_to_string(other.ca()).unwrap());
-    let status = session.end(NOTICED).await.unwrap_err();
-    assert_eq!(reason(&status), "UNAUTHENTICATED");
+    ends(&mut session, "UNAUTHENTICATED").await;
 }

@@ -1,6 +1,6 @@
 //! Permission to end a session: `administer` on all locks, or on each that the session has.
 
-use leasehold_proto::v1::{EndSessionRequest, EndSessionResponse, GetLockRequest};
+use leasehold_proto::v1::{EndSessionRequest, EndSessionResponse, GetLockRequest, GrantedLock};
 use leasehold_tests::raw::{PROMPT, exclusive, resume_hold};
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
@@ -105,7 +105,6 @@ async fn what_a_session_has_that_has_resumed_from_it_counts_too() {
     let id = session_of(&client, "a/moved").await;
     let (mut new, resumed) = resume(&client, vec![resume_hold(&moved)]).await;
     assert_eq!(resumed.refused, []);
-    // Of a name before and after those that tell of it: a search may have passed the former.
     let others = [
         new.take_one(exclusive("a/other")).await,
         new.take_one(exclusive("b/other")).await,
@@ -113,17 +112,35 @@ async fn what_a_session_has_that_has_resumed_from_it_counts_too() {
     let (one, both) = (site.newcomer("one").await, site.newcomer("both").await);
     let status = end(&one, &id).await.unwrap_err();
     assert_eq!(missing(&status), ("administer".to_owned(), String::new()));
-    // Nothing was touched.
+    assert!(status.message().contains("ended were 1 sessions, 1 holds"));
+    assert!(old.end(PROMPT).await.is_err());
+    // The other one was not touched.
     new.heartbeat().await;
-    old.heartbeat().await;
-    assert_eq!(session_of(&client, "a/kept").await, id);
     for lock in &others {
         assert_ne!(session_of(&client, &lock.name).await, id);
     }
     let answer = end(&both, &id).await.unwrap();
-    assert_eq!((answer.session_count, answer.hold_count), (2, 4));
+    assert_eq!((answer.session_count, answer.hold_count), (1, 3));
     assert!(new.end(PROMPT).await.is_err());
+}
+
+#[tokio::test]
+async fn a_session_that_has_released_all_that_it_had_of_another_one_does_not_end_with_it() {
+    let site = Site::start_with("", &[]);
+    let anybody = site.caller(None).await;
+    let mut old = anybody.session().await;
+    let moved = old.take_one(exclusive("moved")).await;
+    old.take_one(exclusive("kept")).await;
+    let id = session_of(&anybody, "kept").await;
+    let (mut new, resumed) = resume(&anybody, vec![resume_hold(&moved)]).await;
+    let owner_id = resumed.resumed[0].owner_id.clone();
+    assert!(new.release(&GrantedLock { owner_id, ..moved }).await);
+    new.take_one(exclusive("other")).await;
+    let answer = end(&anybody, &id).await.unwrap();
+    assert_eq!((answer.session_count, answer.hold_count), (1, 1));
     assert!(old.end(PROMPT).await.is_err());
+    new.heartbeat().await;
+    assert_ne!(session_of(&anybody, "other").await, id);
 }
 
 #[tokio::test]

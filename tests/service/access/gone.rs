@@ -11,7 +11,7 @@ use tonic::Code;
 
 use super::{
     resumed::resume,
-    site::{Caller, NOTICED, Site, TTL, reason, table, token},
+    site::{Caller, NOTICED, Site, TTL, ends, reason, table, token},
 };
 
 fn rules() -> String {
@@ -28,7 +28,7 @@ async fn scene(mine: &Caller, other: &Caller) -> (RawSession, RawSession, u64) {
 }
 
 /// Checks that the stream ends for this reason, and that the other session gets the lock only after the promised time.
-async fn ends(mut session: RawSession, mut waiting: RawSession, next: u64, why: &str) {
+async fn leaves(mut session: RawSession, mut waiting: RawSession, next: u64, why: &str) {
     let status = session.end(NOTICED).await.unwrap_err();
     assert_eq!(status.code(), Code::Unauthenticated, "{status:?}");
     assert_eq!(reason(&status), why);
@@ -46,7 +46,7 @@ async fn a_removed_token_ends_its_streams_and_leaves_what_was_promised() {
     let mut idle = mine.session().await;
     let mut unopened = mine.try_session().await.unwrap();
     site.remove("mine");
-    ends(session, waiting, next, "UNAUTHENTICATED").await;
+    leaves(session, waiting, next, "UNAUTHENTICATED").await;
     assert!(idle.end(PROMPT).await.is_err());
     assert_eq!(
         mine.is_known().await.unwrap_err().code(),
@@ -72,12 +72,10 @@ async fn an_expired_token_ends_its_streams_and_a_newer_one_resumes() {
     let mine = site.caller(Some(&short)).await;
     let mut session = mine.session().await;
     let held = session.acquire("a").await;
-    let status = session.end(NOTICED).await.unwrap_err();
-    assert_eq!(reason(&status), "IDENTITY_EXPIRED");
+    ends(&mut session, "IDENTITY_EXPIRED").await;
     // The file has it in whole milliseconds.
     assert!(SystemTime::now() + Duration::from_millis(1) > expires);
-    let refused = mine.is_known().await.unwrap_err();
-    assert_eq!(reason(&refused), "IDENTITY_EXPIRED");
+    mine.is_refused("IDENTITY_EXPIRED").await;
     // Nobody had it in between.
     let newer = site.caller(Some(&long)).await;
     let (_again, resumed) = resume(&newer, vec![resume_hold(&held.lock)]).await;
@@ -91,6 +89,5 @@ async fn the_first_source_of_identities_ends_the_streams_of_nobody() {
     let mut session = nobody.session().await;
     session.acquire("a").await;
     site.ask_for_tokens();
-    let status = session.end(NOTICED).await.unwrap_err();
-    assert_eq!(reason(&status), "UNAUTHENTICATED");
+    ends(&mut session, "UNAUTHENTICATED").await;
 }

@@ -2,13 +2,17 @@
 
 use std::time::{Duration, Instant};
 
-use leasehold_proto::v1::{AcquireOutcome, AcquireRequest, LostReason};
+use leasehold_proto::v1::{AcquireOutcome, AcquireRequest, GrantedLock, LostReason};
 use leasehold_tests::raw::{
-    PROMPT, acquire_request, each, exclusive, held_for_at_most, renew_request, shared, wire,
+    PROMPT, acquire_request, each, exclusive, held_for_at_most, renew_request, resume_hold, shared,
+    wire,
 };
 use tonic::{Code, Status};
 
-use super::site::{Caller, Site, TTL, missing, table};
+use super::{
+    resumed::resume,
+    site::{Caller, Site, TTL, missing, table},
+};
 
 /// The bound of the rule, longer than the TTL.
 const BOUND: Duration = Duration::from_secs(3);
@@ -89,6 +93,39 @@ async fn a_hold_of_the_unary_calls_lasts_for_its_ttl_which_is_at_most_the_bound(
             }
         }
     }
+}
+
+/// On a session it lasts for no longer either; nor does one that was acquired by somebody whom no rule bounds.
+#[tokio::test]
+async fn a_session_that_resumes_a_hold_of_the_unary_calls_keeps_to_the_bound() {
+    let site = Site::start(&rules());
+    let (mine, other) = (site.newcomer("mine").await, site.newcomer("other").await);
+    let mut asked = Vec::new();
+    for (who, name) in [(&mine, "a/1"), (&other, "a/2"), (&mine, "b/1")] {
+        let request = who.says(acquire_request(name));
+        let granted = who.locks().acquire(request).await.unwrap().into_inner();
+        asked.push(resume_hold(&GrantedLock {
+            name: name.to_owned(),
+            owner_id: granted.owner_id,
+            fencing_token: granted.fencing_token,
+            hold_count: 1,
+            permits: 0,
+        }));
+    }
+    let (mut session, resumed) = resume(&mine, asked).await;
+    for lock in &resumed.resumed {
+        let is_bounded = lock.name.starts_with("a/");
+        assert_eq!(lock.ends_in.is_some(), is_bounded, "{lock:?}");
+    }
+    let mut lost = Vec::new();
+    while lost.len() < 2 {
+        lost.extend(session.lost(BOUND + PROMPT).await);
+    }
+    lost.sort_by(|one, other| one.name.cmp(&other.name));
+    let told = lost.iter().map(|lock| (&*lock.name, lock.reason()));
+    let expected = ["a/1", "a/2"].map(|name| (name, LostReason::MaxHold));
+    assert_eq!(told.collect::<Vec<_>>(), expected);
+    assert!(session.release(&resumed.holds()["b/1"]).await);
 }
 
 /// Checks that the permission to acquire is missing, and that the message says this.

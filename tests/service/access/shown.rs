@@ -3,10 +3,14 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use leasehold_proto::v1::{
-    AcquireOutcome, GetLockRequest, GetStatusRequest, ListLocksRequest, ListSessionsRequest,
-    StoreState,
+    AcquireOutcome, CheckTokenRequest, EndSessionRequest, ForceReleaseRequest, GetLockRequest,
+    GetStatusRequest, LeaderRequest, ListLocksRequest, ListSessionsRequest, ReleaseRequest,
+    RequestReleaseRequest, StoreState,
 };
-use leasehold_tests::raw::{PROMPT, acquire_request};
+use leasehold_tests::{
+    ports::free_port,
+    raw::{PROMPT, acquire_request, fresh_owner_id, renew_request},
+};
 
 use super::site::{Caller, Site, missing, table};
 
@@ -181,5 +185,76 @@ async fn a_caller_that_may_only_acquire_does_not_see_the_holder() {
         let id = session.ask("a", Some(Duration::ZERO)).await;
         let not_granted = session.not_granted(id, PROMPT).await;
         assert_eq!(not_granted.holder.is_some(), is_told);
+    }
+}
+
+/// Every call that reaches the store.
+async fn failures(caller: &Caller) -> Vec<String> {
+    let (mut locks, mut admin) = (caller.locks(), caller.admin());
+    let (name, owner_id) = ("a".to_owned(), fresh_owner_id());
+    let lock = GetLockRequest { name: name.clone() };
+    let token = CheckTokenRequest {
+        name: name.clone(),
+        fencing_token: 1,
+    };
+    let force = ForceReleaseRequest {
+        name: name.clone(),
+        ..ForceReleaseRequest::default()
+    };
+    let ask = RequestReleaseRequest {
+        name: name.clone(),
+        ..RequestReleaseRequest::default()
+    };
+    let end = EndSessionRequest {
+        session_id: "0b".repeat(16),
+    };
+    let leader = LeaderRequest {
+        election: name.clone(),
+    };
+    let renew = renew_request(&name, &owner_id);
+    let release = ReleaseRequest { name, owner_id };
+    let acquire = caller.says(acquire_request("a"));
+    let list = caller.says(ListLocksRequest::default());
+    let failures = [
+        locks.acquire(acquire).await.unwrap_err(),
+        locks.renew(caller.says(renew)).await.unwrap_err(),
+        locks.release(caller.says(release)).await.unwrap_err(),
+        admin.list_locks(list).await.unwrap_err(),
+        admin.get_lock(caller.says(lock)).await.unwrap_err(),
+        admin.check_token(caller.says(token)).await.unwrap_err(),
+        admin.force_release(caller.says(force)).await.unwrap_err(),
+        admin.request_release(caller.says(ask)).await.unwrap_err(),
+        admin.end_session(caller.says(end)).await.unwrap_err(),
+        caller
+            .elections()
+            .leader(caller.says(leader))
+            .await
+            .unwrap_err(),
+    ];
+    let mut messages: Vec<_> = failures
+        .iter()
+        .map(|said| said.message().to_owned())
+        .collect();
+    let mut session = caller.session().await;
+    let id = session.ask("a", Some(Duration::ZERO)).await;
+    messages.push(session.refusal(id, PROMPT).await.message);
+    messages
+}
+
+#[tokio::test]
+async fn a_failure_of_the_store_says_where_it_is_to_those_who_may_see_everything() {
+    let rules = table("token:*", "acquire", "locks", "")
+        + &table("token:*", "administer", "locks", "")
+        + &table("token:*", "inspect", "locks", "a")
+        + &table("token:*", "inspect", "elections", "")
+        + &table("token:all", "inspect", "locks", "");
+    let address = format!("127.0.0.1:{}", free_port());
+    let store = format!("redis://{address}");
+    let site = Site::start_with(&rules, &["--token-file", "tokens", "--store", &store]);
+    for (name, sees_all) in [("some", false), ("all", true)] {
+        for said in failures(&site.newcomer(name).await).await {
+            assert!(said.contains("the store is out of reach"), "{said}");
+            assert_eq!(said.contains(&address), sees_all, "{name}: {said}");
+        }
     }
 }

@@ -11,7 +11,7 @@ use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ED25519, PublicKeyData};
 use serde_json::{Value, json};
 use tonic::Code;
 
-use super::site::{NOTICED, Site, reason, table};
+use super::site::{Site, ends, reason, table};
 
 const RSA: &str = include_str!("rsa.pem");
 pub(super) const RSA_PUBLIC: &str = include_str!("rsa.pub.pem");
@@ -200,14 +200,12 @@ async fn a_session_ends_with_its_token_and_with_its_key() {
     ending.acquire("a").await;
     let long = ed(&good());
     let mut session = site.caller(Some(&long)).await.session().await;
-    let status = ending.end(NOTICED).await.unwrap_err();
-    assert_eq!(reason(&status), "IDENTITY_EXPIRED");
+    ends(&mut ending, "IDENTITY_EXPIRED").await;
     session.acquire("b").await;
     let mut without = set.clone();
     without["keys"].as_array_mut().unwrap().remove(2);
     site.replace("jwks.json", &without.to_string());
-    let status = session.end(NOTICED).await.unwrap_err();
-    assert_eq!(reason(&status), "UNAUTHENTICATED");
+    ends(&mut session, "UNAUTHENTICATED").await;
     // Other keys' identities are as they were.
     let other = sign(Algorithm::ES256, Some("ec"), &keys.ec, &good());
     site.caller(Some(&other)).await.is_known().await.unwrap();

@@ -200,7 +200,13 @@ impl Caller {
         self.admin().list_sessions(request).await.map(drop)
     }
 
-    /// Waits until it is.
+    /// Checks that the coordinator refuses it for this reason.
+    pub(super) async fn is_refused(&self, why: &str) {
+        let refused = self.is_known().await.unwrap_err();
+        assert_eq!(reason(&refused), why, "{refused:?}");
+    }
+
+    /// Waits until it is admitted.
     pub(super) async fn until_known(&self) {
         tokio::time::timeout(NOTICED, async {
             while self.is_known().await.is_err() {
@@ -210,6 +216,12 @@ impl Caller {
         .await
         .expect("the coordinator reads the file again");
     }
+}
+
+/// Waits until a stream ends for this reason.
+pub(super) async fn ends(session: &mut RawSession, why: &str) {
+    let status = session.end(NOTICED).await.unwrap_err();
+    assert_eq!(reason(&status), why, "{status:?}");
 }
 
 /// Returns a fresh token, and its line.

@@ -10,7 +10,7 @@ use rustix::process::Signal;
 
 use super::{
     signed::{RSA_PUBLIC, good_for},
-    site::{Caller, NOTICED, Site, TTL, reason},
+    site::{Caller, Site, TTL, ends},
 };
 
 #[tokio::test]
@@ -64,8 +64,6 @@ async fn a_client_ca_that_comes_where_there_is_no_tls_lets_nobody_in() {
     flags.push(format!("--tls-client-ca={}", authority.ca().display()));
     // TLS itself takes a restart: until then, nobody can show a certificate.
     site.reconfigure(flags);
-    let status = session.end(NOTICED).await.unwrap_err();
-    assert_eq!(reason(&status), "UNAUTHENTICATED");
-    let refused = nobody.is_known().await.unwrap_err();
-    assert_eq!(reason(&refused), "UNAUTHENTICATED");
+    ends(&mut session, "UNAUTHENTICATED").await;
+    nobody.is_refused("UNAUTHENTICATED").await;
 }

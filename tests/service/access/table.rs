@@ -104,6 +104,7 @@ fn rpcs() -> Vec<Rpc> {
     let release = SessionRelease {
         name: name(),
         owner_id: fresh_owner_id(),
+        expired: false,
     };
     let reduce = SessionReduce {
         name: name(),

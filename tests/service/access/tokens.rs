@@ -73,7 +73,7 @@ async fn a_file_that_makes_no_sense_leaves_the_one_before_in_force() {
 async fn a_token_that_is_taken_away_while_the_file_cannot_be_read_is_gone_when_it_can() {
     use leasehold_tests::{Coordinator, process::limit_open_files, raw::connect, wait};
 
-    use super::site::{Caller, NOTICED, token};
+    use super::site::{Caller, NOTICED, ends, token};
 
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("tokens");
@@ -102,8 +102,7 @@ async fn a_token_that_is_taken_away_while_the_file_cannot_be_read_is_gone_when_i
     .await;
     caller.is_known().await.unwrap();
     limit_open_files(coordinator.id(), before);
-    let status = session.end(NOTICED).await.unwrap_err();
-    assert_eq!(reason(&status), "UNAUTHENTICATED");
+    ends(&mut session, "UNAUTHENTICATED").await;
     assert_eq!(coordinator.log().matches(refused).count(), 1);
 }
 

@@ -2,10 +2,7 @@
 
 use leasehold_tests::{
     Coordinator,
-    http::{
-        ACQUIRE, BOTH, GET_LOCK, HEALTH, Http, JSON, LEADER, PROTO, RELEASE, RENEW, SESSION,
-        Version,
-    },
+    http::{ACQUIRE, BOTH, GET_LOCK, HEALTH, Http, JSON, PROTO, RELEASE, RENEW, SESSION, Version},
     raw::PROMPT,
     wait,
 };
@@ -63,26 +60,6 @@ async fn errors_say_what_is_wrong() {
             .post("/leasehold.v1.LockService/Steal", &[JSON], "{}")
             .await;
         assert_eq!(answer.status, 404);
-    }
-}
-
-#[tokio::test]
-async fn what_changes_nothing_is_read_by_get() {
-    let coordinator = Coordinator::in_process();
-    for version in BOTH {
-        let http = Http::of(&coordinator, version);
-        let name = format!("{version:?}");
-        http.call(ACQUIRE, &json!({"name": name})).await;
-        let query = format!("encoding=json&message=%7B%22name%22:%22{name}%22%7D");
-        let answer = http.get(GET_LOCK, &query).await;
-        assert_eq!(answer.status, 200, "{answer:?}");
-        assert_eq!(answer.header("cache-control"), "no-store");
-        assert_eq!(answer.json()["lock"]["name"], name);
-        let answer = http.get(LEADER, "encoding=json&message=%7B%22election%22:%22e%22%7D");
-        assert_eq!(answer.await.status, 200);
-        // What changes something is not.
-        let answer = http.get(ACQUIRE, &query).await;
-        assert_eq!((answer.status, answer.header("allow")), (405, "POST"));
     }
 }
 

@@ -224,28 +224,30 @@ async fn reflection_is_counted_and_health_apart() {
 
 #[tokio::test]
 async fn watchers_and_observers() {
-    let coordinator = Coordinator::in_process_with(["--max-watchers", "2"]);
-    let endpoint = coordinator.endpoint();
-    let mut admin = AdminServiceClient::new(connect(&endpoint).await);
-    let mut elections = ElectionServiceClient::new(connect(&endpoint).await);
-    let observe = ObserveRequest {
-        election: "election".to_owned(),
-    };
-    let watching = admin
-        .watch_locks(WatchLocksRequest::default())
-        .await
-        .unwrap();
-    let _observing = elections.observe(observe.clone()).await.unwrap();
-    let limit = ("max-watchers", "2");
-    let status = admin.watch_locks(WatchLocksRequest::default()).await;
-    assert_over(&status.unwrap_err(), "TOO_MANY_WATCHERS", limit, true);
-    let status = elections.observe(observe.clone()).await;
-    assert_over(&status.unwrap_err(), "TOO_MANY_WATCHERS", limit, true);
-    drop(watching);
-    wait::until("the place to be free", PROMPT, || async {
-        elections.clone().observe(observe.clone()).await.map(drop)
-    })
-    .await;
+    for setting in ["max-watchers", "max-watchers-per-identity"] {
+        let coordinator = Coordinator::in_process_with([&*format!("--{setting}"), "2"]);
+        let endpoint = coordinator.endpoint();
+        let mut admin = AdminServiceClient::new(connect(&endpoint).await);
+        let mut elections = ElectionServiceClient::new(connect(&endpoint).await);
+        let observe = ObserveRequest {
+            election: "election".to_owned(),
+        };
+        let watching = admin
+            .watch_locks(WatchLocksRequest::default())
+            .await
+            .unwrap();
+        let _observing = elections.observe(observe.clone()).await.unwrap();
+        let limit = (setting, "2");
+        let status = admin.watch_locks(WatchLocksRequest::default()).await;
+        assert_over(&status.unwrap_err(), "TOO_MANY_WATCHERS", limit, true);
+        let status = elections.observe(observe.clone()).await;
+        assert_over(&status.unwrap_err(), "TOO_MANY_WATCHERS", limit, true);
+        drop(watching);
+        wait::until("the place to be free", PROMPT, || async {
+            elections.clone().observe(observe.clone()).await.map(drop)
+        })
+        .await;
+    }
 }
 
 #[tokio::test]

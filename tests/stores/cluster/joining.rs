@@ -49,7 +49,7 @@ async fn a_node_that_serves_nothing_and_one_that_is_not_there_are_named() {
 
 #[tokio::test]
 async fn a_replica_leads_to_the_masters_with_the_password_for_all() {
-    let cluster = Cluster::options().password("hunter2").start();
+    let cluster = Cluster::start_with(RedisServer::options().password("hunter2"));
     let (gone, replica) = (free_port(), cluster.node(MASTERS).address());
     let url = format!("redis+cluster://:hunter2@127.0.0.1:{gone},{replica}");
     let (store, _wake_ups) = leasehold_store::open(options(url, "here")).unwrap();

@@ -77,6 +77,7 @@ impl Coordinator {
             client_name: ClientName::default(),
             ttl: LONG,
             count: 1,
+            max_hold: None,
         };
         let resumed = self.ask(name, Op::Resume(resume)).await;
         assert!(matches!(resumed, Reply::Resumed { .. }), "{resumed:?}");

@@ -6,8 +6,7 @@ use leasehold_client::{Client, Session};
 use leasehold_core::name::LockName;
 use leasehold_store::redis::keys::Keys;
 use leasehold_tests::{
-    Cluster, Coordinator, CoordinatorProcess,
-    cluster::{ClusterOptions, MASTERS},
+    Cluster, Coordinator, CoordinatorProcess, cluster::MASTERS, redis_server::RedisOptions,
 };
 
 /// As long as a test waits for what should come soon.
@@ -21,16 +20,17 @@ pub(crate) struct Site {
 
 impl Site {
     pub(crate) async fn start() -> Self {
-        Self::of(&Cluster::options()).await
+        Self::of(RedisOptions::default()).await
     }
 
     /// Starts a cluster that serves its other slots while some are not served.
     pub(crate) async fn of_parts() -> Self {
-        Self::of(&Cluster::options().arguments(["--cluster-require-full-coverage", "no"])).await
+        let partly = ["--cluster-require-full-coverage", "no"];
+        Self::of(RedisOptions::default().arguments(partly)).await
     }
 
-    async fn of(options: &ClusterOptions) -> Self {
-        let cluster = options.clone().start();
+    async fn of(options: RedisOptions) -> Self {
+        let cluster = Cluster::start_with(options);
         let options = Coordinator::process().store(cluster.url());
         let coordinators = [0, 1].map(|_| options.clone().start()).into();
         Self {

@@ -1,6 +1,6 @@
 //! The stores, each as its users run it.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::collections::BTreeSet;
 
 use leasehold_tests::{Cluster, Masters, RedisServer, Sentinels, redis_server::RedisOptions};
 
@@ -78,8 +78,10 @@ impl Topology {
             Self::Sentinel | Self::Replicated => Servers::Sentinel(Box::new(Sentinels::start())),
             Self::Cluster => {
                 // No case is about a master that is slow.
-                let cluster = Cluster::options().node_timeout(Duration::from_secs(10));
-                Servers::Cluster(cluster.start())
+                let patient = ["--cluster-node-timeout", "10000"];
+                Servers::Cluster(Cluster::start_with(
+                    RedisOptions::default().arguments(patient),
+                ))
             }
             Self::Quorum => Servers::Quorum(Masters::start_with(options, 5).bootstrapped()),
         };

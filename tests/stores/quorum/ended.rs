@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold_core::{
-    ended::{EndChange, EndedCount},
+    ended::{EndChange, EndedCount, Mark},
     id::SessionId,
 };
 use leasehold_store::{Store, StoreError};
@@ -14,26 +14,27 @@ use crate::quorum::site::{PROMPT, all_met, store};
 /// For longer than the test takes.
 const KEPT: Duration = Duration::from_secs(600);
 
-fn session(number: u8) -> SessionId {
-    SessionId::from_bytes([number; 16])
+fn mark_of(number: u8) -> Mark {
+    Mark {
+        session: SessionId::from_bytes([number; 16]),
+        by: "operator".into(),
+    }
 }
 
 /// Marks a session. Returns whether there was room.
 async fn mark(store: &Store, number: u8) -> bool {
-    let change = EndChange::Mark(session(number), KEPT);
+    let change = EndChange::Mark(mark_of(number), KEPT);
     store.ended_sessions(Some(change)).await.unwrap().is_some()
 }
 
 /// Waits until a store sees these marks and no others.
-async fn sees(store: &Store, mut marks: Vec<(SessionId, EndedCount)>) {
-    marks.sort_unstable_by_key(|(session, _)| *session);
+async fn sees(store: &Store, marks: Vec<(Mark, EndedCount)>) {
     wait::until("the marks to be seen", PROMPT, || async {
-        let mut seen = match store.ended_sessions(None).await {
+        let seen = match store.ended_sessions(None).await {
             Ok(seen) => seen.unwrap(),
             // One that hung may not be connected again yet.
             Err(error) => return Err(error.to_string()),
         };
-        seen.sort_unstable_by_key(|(session, _)| *session);
         match seen == marks {
             true => Ok(()),
             false => Err(format!("{seen:?}")),
@@ -56,16 +57,17 @@ async fn a_mark_that_a_majority_has_is_seen_by_all_who_ask_a_majority() {
     masters.resume(0);
     masters.pause(1);
     let none = EndedCount::default();
-    sees(&there, vec![(session(1), none)]).await;
+    sees(&there, vec![(mark_of(1), none)]).await;
     // Each master that has the mark counts, and the largest is right.
     let count = EndedCount {
         sessions: 1,
         holds: 2,
         waiters: 3,
+        denied: 1,
     };
-    let counted = EndChange::Count(session(1), count);
+    let counted = EndChange::Count(mark_of(1), count);
     there.ended_sessions(Some(counted)).await.unwrap();
-    sees(&here, vec![(session(1), count)]).await;
+    sees(&here, vec![(mark_of(1), count)]).await;
     masters.pause(2);
     let unknown = there.ended_sessions(None).await;
     assert!(
@@ -81,7 +83,7 @@ async fn a_mark_is_refused_if_a_majority_has_no_room_for_it() {
     all_met(&here, &masters, "here").await;
     assert!(mark(&here, 1).await);
     let fill = r"
-        local key = redis.call('KEYS', 'lh:ended-sessions:*')[1]
+        local key = redis.call('KEYS', 'lh:session-ends:*')[1]
         local mark = redis.call('HVALS', key)[1]
         for number = 2, 1000 do redis.call('HSET', key, string.format('%016d', number), mark) end";
     for (place, has_room) in [(0, true), (1, false)] {

@@ -51,6 +51,7 @@ fn resume(from: u8, next: u8) -> Op {
         client_name: ClientName::parse(&"n".repeat(256)).unwrap(),
         ttl: LONG,
         count: 3,
+        max_hold: None,
     })
 }
 

@@ -29,6 +29,7 @@ pub(crate) fn resume(from: &[u8], next: u8) -> Op {
         client_name: ClientName::parse("moved").unwrap(),
         ttl: LONG,
         count: 3,
+        max_hold: None,
     })
 }
 
@@ -96,7 +97,7 @@ async fn a_hold_goes_on_under_its_next_owner_id_only() {
         let memory = u64::try_from((store::LONG * 2).as_millis()).unwrap();
         assert!((1..=memory + 1).contains(&left), "{left}");
     }
-    let view = match run(&here, Op::View { waiters: 0 }).await.reply {
+    let view = match run(&here, Op::view(0)).await.reply {
         Reply::Seen(view) => *view,
         other => panic!("no view: {other:?}"),
     };
@@ -155,6 +156,31 @@ async fn a_hold_goes_on_under_its_next_owner_id_only() {
         Reply::Lost(Loss::Resumed)
     );
     assert!(take(&here, acquire(2)).await > token);
+}
+
+#[tokio::test]
+async fn a_resume_brings_a_bound_that_stays() {
+    let masters = Masters::start(3).bootstrapped();
+    let (_here, there, token) = held(&masters).await;
+    let within = |max_hold, from, next| match resume(&[from], next) {
+        Op::Resume(resume) => Op::Resume(Resume { max_hold, ..resume }),
+        other => panic!("{other:?}"),
+    };
+    let bounds = [Some(LONG), Some(2 * LONG), None];
+    for ((from, next), max_hold) in [(1, 11), (11, 12), (12, 13)].into_iter().zip(bounds) {
+        let reply = run_by(&there, "there", within(max_hold, from, next)).await;
+        let Reply::Resumed {
+            token: of, terms, ..
+        } = reply.reply
+        else {
+            panic!("not resumed")
+        };
+        assert_eq!(of, token);
+        assert!(terms.ends_in.is_some_and(|ends_in| ends_in <= LONG));
+    }
+    let over = within(Some(Duration::from_millis(1)), 13, 14);
+    let lost = run_by(&there, "there", over).await.reply;
+    assert_eq!(lost, Reply::Lost(Loss::Expired));
 }
 
 #[tokio::test]

@@ -5,4 +5,3 @@ mod count;
 mod ended;
 mod site;
 mod stopped;
-mod told;

@@ -26,7 +26,7 @@ const ENDED: Duration = Duration::from_secs(90);
 /// The clients.
 pub(crate) struct Clients {
     registers: SocketAddr,
-    store: &'static str,
+    store: String,
     /// Servers of the hand-written lockers.
     servers: Vec<String>,
     /// Fault that is planted in them.
@@ -140,7 +140,7 @@ impl Clients {
         crew: &Crew,
         (coordinators, network): (&Coordinators, Option<&Network>),
         registers: SocketAddr,
-        store: &'static str,
+        store: String,
         servers: Vec<String>,
         record: Arc<Record>,
         random: StdRng,
@@ -218,7 +218,7 @@ impl Clients {
             .arg(TTL.as_millis().to_string())
             .arg(grace.as_millis().to_string())
             .arg(TASKS.to_string())
-            .arg(self.store);
+            .arg(&self.store);
         if let Some(credentials) = self.credentials.as_ref().filter(|_| kind.of_coordinators) {
             command.arg(credentials.folder(seat));
             credentials.seated(seat, &name, &self.record);

@@ -258,12 +258,13 @@ impl Credentials {
         self.serve_with(&next);
         let mut shown = self.shown();
         shown.ca.clone_from(&new_ca);
-        for coordinator in coordinators {
-            wait::until("the new certificate to be served", NOTICED, || {
-                ask(&shown, coordinator)
-            })
-            .await;
-        }
+        until_let_in(
+            coordinators,
+            "the new certificate to be served",
+            &shown,
+            true,
+        )
+        .await;
         trust(&new_ca);
         self.state().servers = next;
         sleep(OVERLAP).await;
@@ -278,27 +279,15 @@ impl Credentials {
         let leaf = next.client("harness").issue();
         let mut shown = former.clone();
         (shown.certificate, shown.key) = (read(&leaf.cert), read(&leaf.key));
-        for coordinator in coordinators {
-            wait::until("the new authority to count", NOTICED, || {
-                ask(&shown, coordinator)
-            })
-            .await;
-        }
+        until_let_in(coordinators, "the new authority to count", &shown, true).await;
         for seat in &self.seats {
             seat.hand_certificate(&next);
         }
         self.state().clients = next;
         sleep(OVERLAP).await;
         replace(&self.file("clients.pem"), &new_ca);
-        for coordinator in coordinators {
-            wait::until("the former authority to count no more", NOTICED, || async {
-                match ask(&former, coordinator).await {
-                    Ok(()) => Err("it counts"),
-                    Err(_) => Ok(()),
-                }
-            })
-            .await;
-        }
+        let no_more = "the former authority to count no more";
+        until_let_in(coordinators, no_more, &former, false).await;
     }
 
     /// Lists new tokens beside the old ones, hands them out, and lets the old ones expire.
@@ -314,12 +303,7 @@ impl Credentials {
         for (_, (token, _)) in &fresh {
             shown.token = Some(token.clone());
         }
-        for coordinator in coordinators {
-            wait::until("the new tokens to be known", NOTICED, || {
-                ask(&shown, coordinator)
-            })
-            .await;
-        }
+        until_let_in(coordinators, "the new tokens to be known", &shown, true).await;
         for (seat, (token, _)) in &fresh {
             replace(&self.seats[*seat].folder.join(shown::TOKEN), token);
         }
@@ -409,6 +393,21 @@ impl Credentials {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Waits until each coordinator lets in, or does not, who shows this.
+async fn until_let_in(coordinators: &[String], what: &str, shown: &Shown, wanted: bool) {
+    for coordinator in coordinators {
+        wait::until(what, NOTICED, || async {
+            let asked = ask(shown, coordinator).await;
+            if asked.is_ok() == wanted {
+                Ok(())
+            } else {
+                Err(asked)
+            }
+        })
+        .await;
     }
 }
 

@@ -35,7 +35,7 @@ use std::{
 };
 
 use anyhow::Context;
-use clap::{Parser, ValueEnum};
+use clap::{ArgAction::Set, Parser, builder::BoolishValueParser};
 use leasehold_tests::{Network, binaries, hosts};
 use leasehold_torture::stalls;
 use rand::{Rng, SeedableRng, rngs::StdRng};
@@ -73,11 +73,11 @@ struct Arguments {
     directory: Option<PathBuf>,
     #[arg(long)]
     brief: bool,
-    #[arg(long, value_enum, default_value = "yes")]
-    network: Answer,
+    #[arg(long, action = Set, value_parser = BoolishValueParser::new(), default_value = "yes")]
+    network: bool,
     /// Decided by the seed if it is not said.
-    #[arg(long, value_enum)]
-    tls: Option<Answer>,
+    #[arg(long, value_parser = BoolishValueParser::new())]
+    tls: Option<bool>,
     #[arg(long)]
     planted: Option<String>,
     /// Clients on another library, `NAME=COMMAND`.
@@ -85,15 +85,9 @@ struct Arguments {
     libraries: Vec<String>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Answer {
-    Yes,
-    No,
-}
-
 fn main() -> anyhow::Result<ExitCode> {
     let arguments = Arguments::parse();
-    let network = (arguments.network == Answer::Yes).then(hosts::enter);
+    let network = arguments.network.then(hosts::enter);
     if let Some(Err(reason)) = &network {
         eprintln!(
             "torture: goes on without network namespaces, and so without partitions, lost packets and slow links: {reason}"
@@ -102,8 +96,7 @@ fn main() -> anyhow::Result<ExitCode> {
     let seed = arguments.seed;
     let seed = seed.unwrap_or_else(|| rand::rng().random_range(0..1_000_000));
     let topology = arguments.store;
-    let tls = arguments.tls.map(|answer| answer == Answer::Yes);
-    let tls = tls.unwrap_or_else(|| speaks_tls(seed, topology));
+    let tls = arguments.tls.unwrap_or_else(|| speaks_tls(seed, topology));
     let planted = arguments.planted.as_deref().map(Planted::named);
     let planted = planted.transpose()?.unwrap_or_default();
     let crew = Crew::new(&arguments.libraries, planted.in_clients)?;
@@ -197,9 +190,7 @@ fn make_network() -> Network {
 
 /// Returns whether coordinators and clients speak TLS with this seed: each second one, and with one seed some stores.
 fn speaks_tls(seed: u64, topology: Topology) -> bool {
-    let stores = Topology::ALL.iter();
-    let before = stores.take_while(|other| **other != topology).count();
-    (seed + before as u64).is_multiple_of(2)
+    (seed + topology as u64).is_multiple_of(2)
 }
 
 /// Has every panic of this program break the run off: its fixtures panic if they can't do their work.

@@ -9,7 +9,7 @@ use std::{
 use clap::ValueEnum;
 use leasehold_tests::{
     Cluster, FaultProxy, Host, Masters, Network, RedisServer, Sentinels, WallClock, audit,
-    cluster::SLOTS, redis_server::RedisOptions, wait,
+    cluster::SLOTS, wait,
 };
 use redis::Value;
 use tokio::time::{Instant, sleep};
@@ -34,22 +34,8 @@ pub(crate) enum Topology {
 }
 
 impl Topology {
-    pub(crate) const ALL: [Self; 5] = [
-        Self::Memory,
-        Self::Single,
-        Self::Sentinel,
-        Self::Cluster,
-        Self::Quorum,
-    ];
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Memory => "memory",
-            Self::Single => "single",
-            Self::Sentinel => "sentinel",
-            Self::Cluster => "cluster",
-            Self::Quorum => "quorum",
-        }
+    pub(crate) fn name(self) -> String {
+        format!("{self:?}").to_lowercase()
     }
 }
 
@@ -80,7 +66,7 @@ fn clocks(number: usize) -> Vec<WallClock> {
         eprintln!("torture: goes on without steps of the clock and slow disks: there is no cc");
         return Vec::new();
     }
-    (0..number).map(|_| WallClock::new()).collect()
+    (0..number).map(|_| WallClock::make()).collect()
 }
 
 impl Proxies {
@@ -103,34 +89,28 @@ impl Proxies {
     }
 }
 
-const DEBUG: [&str; 2] = ["--enable-debug-command", "yes"];
-
 impl Store {
     pub(crate) async fn start(topology: Topology, network: Option<&Network>) -> Self {
+        let options = RedisServer::options()
+            .arguments(["--enable-debug-command", "yes"])
+            .network(network);
         tokio::task::block_in_place(|| match topology {
             Topology::Memory => Self::Memory,
             Topology::Single => {
-                let options = RedisServer::options().append_only().arguments(DEBUG);
                 let clocks = clocks(1);
-                let options = clocks
-                    .iter()
-                    .fold(options, |options, clock| clock.of(options));
-                let redis = options.network(network).start();
+                let options = options.append_only();
+                let options = clocks.iter().fold(options, |to, clock| clock.of(to));
+                let redis = options.start();
                 Self::Single(Box::new(redis), Proxies::of(1, network), clocks)
             }
             Topology::Sentinel => {
-                let debug = |options: RedisOptions| options.arguments(DEBUG).network(network);
-                let options = (0..3).fold(Sentinels::options(), |options, index| {
-                    options.server(index, debug)
+                let sentinels = (0..3).fold(Sentinels::options(), |to, index| {
+                    to.server(index, |_| options.clone())
                 });
-                Self::Sentinel(Box::new(options.start()))
+                Self::Sentinel(Box::new(sentinels.start()))
             }
-            Topology::Cluster => {
-                let options = Cluster::options().arguments(DEBUG);
-                Self::Cluster(options.network(network).start())
-            }
+            Topology::Cluster => Self::Cluster(Cluster::start_with(options)),
             Topology::Quorum => {
-                let options = RedisOptions::default().arguments(DEBUG).network(network);
                 let clocks = clocks(MASTERS);
                 let masters = (0..MASTERS).map(|master| {
                     let options = options.clone();

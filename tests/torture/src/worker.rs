@@ -33,31 +33,22 @@ use crate::{
 /// A deadline that moved by less is not recorded.
 const MOVED: u64 = 10_000;
 
-/// Arguments of a client process: `NAME ENDPOINTS REGISTERS HISTORY SEED TTL_MS GRACE_MS TASKS STORE [CREDENTIALS]`.
+/// Arguments of a client process: `NAME ENDPOINTS REGISTERS HISTORY SEED TTL GRACE TASKS STORE [CREDENTIALS]`.
 #[derive(Debug, Parser)]
-struct Words {
-    name: String,
-    endpoints: String,
-    registers: SocketAddr,
-    history: PathBuf,
-    seed: u64,
-    ttl_ms: u64,
-    grace_ms: u64,
-    tasks: u32,
-    store: String,
-    credentials: Option<PathBuf>,
-}
-
-/// Settings of a client process, by its arguments.
-#[derive(Debug)]
 pub struct Arguments {
+    /// Its name in the history.
+    pub name: String,
     /// Addresses of the coordinators, or of the store, separated by commas.
     pub endpoints: String,
+    registers: SocketAddr,
+    history: PathBuf,
     /// Seed of what the client draws.
     pub seed: u64,
-    /// TTL of its sessions or locks.
+    /// TTL of its sessions or locks, in milliseconds.
+    #[arg(value_parser = millis)]
     pub ttl: Duration,
-    /// Disconnect grace of its sessions.
+    /// Disconnect grace of its sessions, in milliseconds.
+    #[arg(value_parser = millis)]
     pub grace: Duration,
     /// Number of tasks.
     pub tasks: u32,
@@ -65,32 +56,10 @@ pub struct Arguments {
     pub store: String,
     /// Folder with its [credentials](crate::shown), if the coordinators ask for any.
     pub credentials: Option<PathBuf>,
-    /// History and registers.
-    pub worker: Worker,
 }
 
-impl Arguments {
-    /// Reads the arguments of this process, and begins its history. Ends the process if they are not as they have to be.
-    pub fn read() -> Self {
-        let words = Words::parse();
-        stalls::watch(&words.name, words.history.with_extension("stalls.jsonl"));
-        Self {
-            endpoints: words.endpoints,
-            seed: words.seed,
-            ttl: Duration::from_millis(words.ttl_ms),
-            grace: Duration::from_millis(words.grace_ms),
-            tasks: words.tasks,
-            store: words.store,
-            credentials: words.credentials,
-            worker: Worker {
-                name: words.name,
-                history: History::create(&words.history),
-                registers: words.registers,
-                asks: AtomicU64::new(1),
-                stop: stop_at_end_of_input(),
-            },
-        }
-    }
+fn millis(text: &str) -> Result<Duration, std::num::ParseIntError> {
+    text.parse().map(Duration::from_millis)
 }
 
 /// Waits in a thread: what Tokio offers for standard input does not end with the runtime.
@@ -109,16 +78,28 @@ fn stop_at_end_of_input() -> CancellationToken {
 /// A client process, as its history and the registers know it.
 #[derive(Debug)]
 pub struct Worker {
-    /// Its name in the history.
-    pub name: String,
+    /// Its arguments.
+    pub arguments: Arguments,
     history: History,
-    registers: SocketAddr,
     asks: AtomicU64,
     /// Cancelled when standard input ends: the client shall end.
     pub stop: CancellationToken,
 }
 
 impl Worker {
+    /// Begins the history of this process by its arguments. Ends the process if they are not as they have to be.
+    pub fn start() -> Arc<Self> {
+        let arguments = Arguments::parse();
+        let stalls = arguments.history.with_extension("stalls.jsonl");
+        stalls::watch(&arguments.name, stalls);
+        Arc::new(Self {
+            history: History::create(&arguments.history),
+            arguments,
+            asks: AtomicU64::new(1),
+            stop: stop_at_end_of_input(),
+        })
+    }
+
     /// Records that the client is about to ask. `queue` names the queue where a lock has several.
     pub fn asks(&self, cycle: &Cycle, queue: &str) -> Ask<'_> {
         let number = self.asks.fetch_add(1, Ordering::Relaxed);
@@ -147,7 +128,8 @@ impl Worker {
 
     /// Records that the client ended by itself.
     pub fn finished(&self) {
-        self.history.line("finished", json!({"client": self.name}));
+        let client = &self.arguments.name;
+        self.history.line("finished", json!({"client": client}));
     }
 }
 
@@ -160,7 +142,7 @@ pub struct Ask<'a> {
 
 impl<'a> Ask<'a> {
     fn line(&self, kind: &str, mut fields: Value) {
-        fields["client"] = json!(self.worker.name);
+        fields["client"] = json!(self.worker.arguments.name);
         fields["ask"] = json!(self.number);
         self.worker.history.line(kind, fields);
     }
@@ -239,10 +221,10 @@ impl Registers {
         };
         let mut stream = self.stream.lock().await;
         if stream.is_none() {
-            *stream = connect(worker.registers).await.ok();
+            *stream = connect(worker.arguments.registers).await.ok();
         }
         if let Some(open) = &mut *stream {
-            let line = format!("{} {} {token}\n", worker.name, cycle.lock);
+            let line = format!("{} {} {token}\n", worker.arguments.name, cycle.lock);
             if write(open, &line).await.is_err() {
                 *stream = None;
             }
@@ -281,20 +263,17 @@ pub fn left(until: u64) -> Duration {
 /// # Errors
 ///
 /// If a task panics.
-pub async fn run_tasks<F>(live: fn(Arc<Arguments>, StdRng) -> F) -> anyhow::Result<()>
+pub async fn run_tasks<F>(arguments: &Arguments, live: impl Fn(StdRng) -> F) -> anyhow::Result<()>
 where
     F: Future<Output = ()> + Send + 'static,
 {
-    let arguments = Arc::new(Arguments::read());
     let mut random = StdRng::seed_from_u64(arguments.seed);
     let mut running = JoinSet::new();
     for _ in 0..arguments.tasks {
-        let random = StdRng::seed_from_u64(random.random());
-        running.spawn(live(Arc::clone(&arguments), random));
+        running.spawn(live(StdRng::seed_from_u64(random.random())));
     }
     while let Some(ended) = running.join_next().await {
         ended.context("a task panicked")?;
     }
-    arguments.worker.finished();
     Ok(())
 }

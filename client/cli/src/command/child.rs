@@ -4,7 +4,10 @@ use std::{
     collections::BTreeMap,
     ffi::{OsStr, OsString},
     io,
-    os::fd::{BorrowedFd, RawFd},
+    os::{
+        fd::{BorrowedFd, RawFd},
+        unix::process::ExitStatusExt,
+    },
     process::ExitStatus,
 };
 
@@ -23,7 +26,8 @@ use tokio::{
 use super::{
     guardian::{self, Guardian},
     order::Order,
-    terminal::Foreground,
+    others::{Other, others},
+    terminal::{Giving, Terminal},
     watch::Watch,
 };
 use crate::{
@@ -43,15 +47,22 @@ const PERMITS: &str = "LEASEHOLD_PERMITS";
 /// Variable of the command with the election that it leads.
 const ELECTION: &str = "LEASEHOLD_ELECTION";
 
-/// A running command. Dropping it kills its group if it has not ended, and gives the terminal back.
+/// Said when a key, or a signal, would suspend the command or the tool.
+const CANNOT_BE_SUSPENDED: &str = "a command that holds a lock can't be suspended; it goes on";
+
+/// A running command. Dropping it kills its group if it has not ended, and takes the terminal back.
 pub(super) struct Child {
     process: tokio::process::Child,
     /// Also the id of the process: it leads its group.
     group: Pid,
-    foreground: Option<Foreground>,
+    terminal: Option<Terminal>,
+    /// Whether the command is stopped because it wants the terminal.
+    wants_terminal: bool,
+    /// The same of another process of the tool's own group.
+    ours_want_terminal: bool,
     stops: Option<tokio::signal::unix::Signal>,
     /// Dismissed when this is dropped, after the group was killed.
-    _guardian: Option<Guardian>,
+    guardian: Option<Guardian>,
     ended: bool,
 }
 
@@ -60,6 +71,8 @@ pub(super) enum Change {
     Ended(ExitStatus),
     /// It may have been stopped from the terminal.
     Stopped,
+    /// A service manager sent this signal to the guardian, and with it to all processes.
+    Witnessed(i32),
 }
 
 /// Starts the command. Must be called on the main thread: the parent-death signal comes when the starting thread ends.
@@ -74,7 +87,8 @@ pub(super) fn spawn(order: &Order<'_>, watch: &Watch) -> Result<Child, (Exit, an
             (Exit::NOT_EXECUTABLE, error.context(what))
         }
     };
-    let foreground = Foreground::find();
+    let mut terminal = Terminal::find();
+    let giving = terminal.as_mut().and_then(Terminal::give_at_start);
     let mut prepared = Command::new(program);
     prepared
         .args(command.iter().skip(1))
@@ -91,10 +105,10 @@ pub(super) fn spawn(order: &Order<'_>, watch: &Watch) -> Result<Child, (Exit, an
         }
     };
     let line = guardian.as_ref().map(Guardian::line);
-    tie_to_parent(&mut prepared, foreground.is_some(), line);
-    // Needed only if the terminal's user can stop the command: then the tool must continue it. The tool
-    // listens before the command runs, so that it misses no stop.
-    let stops = foreground
+    let restore = terminal.as_ref().map(Terminal::restore);
+    tie_to_parent(&mut prepared, giving, restore, line);
+    // Needed only if the terminal can stop the command. The tool listens before the command runs, so that it misses no stop.
+    let stops = terminal
         .as_ref()
         .and_then(|_| signal(SignalKind::child()).ok());
     // If this fails, the guardian is dismissed: it may watch a process that has ended.
@@ -106,9 +120,11 @@ pub(super) fn spawn(order: &Order<'_>, watch: &Watch) -> Result<Child, (Exit, an
     Ok(Child {
         process,
         group,
-        foreground,
+        terminal,
+        wants_terminal: false,
+        ours_want_terminal: false,
         stops,
-        _guardian: guardian,
+        guardian,
         ended: false,
     })
 }
@@ -148,11 +164,20 @@ fn tell(command: &mut Command, order: &Order<'_>, watch: &Watch) {
     unsafe_code,
     reason = "`pre_exec` is the only way to set these up in the child"
 )]
-fn tie_to_parent(command: &mut Command, foreground: bool, guardian: Option<RawFd>) {
+fn tie_to_parent(
+    command: &mut Command,
+    giving: Option<Giving>,
+    restore: Option<impl Fn() + Copy + Send + Sync + 'static>,
+    guardian: Option<RawFd>,
+) {
     let parent = getpid();
     let prepare = move || {
-        if foreground {
-            Foreground::give_to(getpid())?;
+        // While SIGTTOU is ignored.
+        if let Some(giving) = giving {
+            giving.to(getpid())?;
+        }
+        if let Some(restore) = restore {
+            restore();
         }
         if let Some(line) = guardian {
             // SAFETY: the guardian's handle lives until the command has been started, and with it this end of its line.
@@ -183,15 +208,23 @@ impl Child {
                 None => std::future::pending().await,
             }
         };
+        let guardian = &mut self.guardian;
+        let witnessed = async {
+            match guardian {
+                Some(guardian) => guardian.witnessed().await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             biased;
             status = self.process.wait() => {
-                // The shell that waits for the tool may use the terminal at once.
-                self.foreground = None;
+                let status = status?;
                 self.ended = true;
-                Ok(Change::Ended(status?))
+                self.return_terminal(status);
+                Ok(Change::Ended(status))
             }
             _ = may_have_stopped => Ok(Change::Stopped),
+            signal = witnessed => Ok(Change::Witnessed(signal)),
         }
     }
 
@@ -204,23 +237,105 @@ impl Child {
         }
     }
 
+    /// Returns whether the guardian would tell of a signal that all processes got. Keys send INT and QUIT to the terminal's
+    /// foreground alone.
+    pub(super) fn has_witness_of(&self, signal: i32) -> bool {
+        let by_key = self.terminal.is_some() && [libc::SIGINT, libc::SIGQUIT].contains(&signal);
+        !by_key && self.guardian.as_ref().is_some_and(Guardian::is_witness)
+    }
+
+    /// Returns the processes of other users that the command runs.
+    pub(super) fn others(&self) -> Vec<Other> {
+        others(self.group)
+    }
+
+    /// Returns whether this is the process that was started as the command.
+    pub(super) fn is_led_by(&self, other: &Other) -> bool {
+        other.id == self.group
+    }
+
     /// Passes a signal on that this process received.
     pub(super) fn pass_on(&self, signal: i32) {
         if let Some(signal) = Signal::from_named_raw(signal) {
-            kill_process_group(self.group, signal).ok();
+            self.signal(signal);
         }
     }
 
-    /// Continues the command if the terminal's user has suspended it: it holds a lock, and the shell, which does not
-    /// know of its group, could not continue it.
-    pub(super) fn resume(&self) {
+    /// Takes the terminal back at the end of the command: the shell that waits for the tool may use it at once. If a key ended
+    /// the command, the terminal has told the command's group alone, and the rest of the tool's group, such as the shell of
+    /// a script, is told now.
+    fn return_terminal(&mut self, status: ExitStatus) {
+        let Some(mut terminal) = self.terminal.take() else {
+            return;
+        };
+        let by_key = [Signal::INT, Signal::QUIT];
+        let by_key = by_key
+            .into_iter()
+            .find(|key| status.signal() == Some(key.as_raw()));
+        let was_given = terminal.is_given();
+        terminal.take_back();
+        if let Some(signal) = by_key.filter(|_| was_given) {
+            terminal.signal_ours(signal);
+        }
+        if self.ours_want_terminal {
+            terminal.signal_ours(Signal::CONT);
+        }
+    }
+
+    /// Finds out why the command may have stopped, and continues it: it holds a lock, and the shell, which does not know of its
+    /// group, could not continue it.
+    pub(super) fn resume(&mut self) {
         let options = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG;
-        let stopped = waitid(WaitId::Pid(self.group), options);
-        if let Ok(Some(status)) = stopped
-            && status.stopping_signal() == Some(Signal::TSTP.as_raw())
-        {
+        let Ok(Some(status)) = waitid(WaitId::Pid(self.group), options) else {
+            return;
+        };
+        match status.stopping_signal().and_then(Signal::from_named_raw) {
+            Some(Signal::TSTP) => {
+                kill_process_group(self.group, Signal::CONT).ok();
+                say(CANNOT_BE_SUSPENDED);
+            }
+            Some(Signal::TTIN | Signal::TTOU) => {
+                self.wants_terminal = true;
+                self.lend_terminal();
+                if self.wants_terminal {
+                    say(format_args!(
+                        "the command has stopped, and keeps the lock, until it gets the terminal: bring `leasehold` to the \
+                         foreground, or end it and redirect the command's input"
+                    ));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Continues what a key has suspended in the tool's own group: the tool goes on, and a pipeline is of use only as a whole.
+    pub(super) fn resume_ours(&self) {
+        if let Some(terminal) = &self.terminal {
+            terminal.signal_ours(Signal::CONT);
+        }
+        say(CANNOT_BE_SUSPENDED);
+    }
+
+    /// Notes that another process of the tool's group was stopped because it wants the terminal, such as a pager.
+    pub(super) fn ours_want_terminal(&mut self) {
+        self.ours_want_terminal = true;
+        self.lend_terminal();
+    }
+
+    /// Hands the terminal to those who were stopped because they want it, if the tool's job is in the foreground.
+    pub(super) fn lend_terminal(&mut self) {
+        let Some(terminal) = &mut self.terminal else {
+            return;
+        };
+        if self.ours_want_terminal && (terminal.is_ours() || terminal.is_given()) {
+            self.ours_want_terminal = false;
+            terminal.take_back();
+            terminal.signal_ours(Signal::CONT);
+        }
+        if self.wants_terminal && (terminal.is_ours() || terminal.is_given()) {
+            self.wants_terminal = false;
+            terminal.give_to(self.group);
             kill_process_group(self.group, Signal::CONT).ok();
-            say("a command that holds a lock can't be suspended; it goes on");
         }
     }
 }

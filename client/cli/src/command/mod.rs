@@ -4,6 +4,8 @@ mod child;
 mod guardian;
 mod options;
 mod order;
+mod others;
+mod relay;
 mod supervise;
 mod terminal;
 mod watch;
@@ -25,33 +27,31 @@ use crate::{connection::Connection, report::report, say::say, signals::Signals};
 /// Longest time that the tool waits for a release: the coordinator releases the locks of an ended process anyway.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Returns the signals that are passed on to the command.
+/// Returns the signals that are passed on to the command, and those with which a terminal stops a group: a tool that is stopped
+/// could not stop its command in time.
 pub(crate) fn signals() -> anyhow::Result<Signals> {
-    let passed_on = [
+    let heeded = [
         SignalKind::interrupt(),
         SignalKind::terminate(),
         SignalKind::hangup(),
         SignalKind::quit(),
         SignalKind::user_defined1(),
         SignalKind::user_defined2(),
+        SignalKind::from_raw(libc::SIGTSTP),
+        SignalKind::from_raw(libc::SIGTTIN),
     ];
-    Signals::listen(passed_on).context("failed to listen for signals")
+    Signals::listen(heeded).context("failed to listen for signals")
 }
 
-/// Connects with these options. The client is named after this host and process unless they say otherwise.
+/// Connects with these options.
 pub(crate) async fn connect(
     connection: &Connection,
     options: &LeaseOptions,
 ) -> Result<Client, ConnectError> {
-    let client_name = options.client_name.clone().unwrap_or_else(|| {
-        let host = rustix::system::uname();
-        let host = host.nodename().to_string_lossy();
-        format!("{host}/{}", std::process::id())
-    });
-    let mut builder = connection
-        .builder()
-        .client_name(client_name)
-        .disconnect_grace(options.grace);
+    let mut builder = connection.builder().disconnect_grace(options.grace);
+    if let Some(name) = &options.client_name {
+        builder = builder.client_name(name);
+    }
     if let Some(ttl) = options.ttl {
         builder = builder.ttl(ttl);
     }
@@ -87,7 +87,7 @@ pub(crate) async fn run(
 }
 
 async fn start(order: &Order<'_>, watch: &Watch, signals: &mut Signals) -> anyhow::Result<Ended> {
-    if watch.lost_in().is_zero() {
+    if watch.left().whole().is_zero() {
         say(format_args!(
             "lock {} was lost before the command was started",
             watch.names()

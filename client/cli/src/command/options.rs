@@ -22,7 +22,7 @@ pub(crate) struct LeaseOptions {
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "0s")]
     pub(crate) grace: Duration,
 
-    /// Name of the holder, for others to see [default: this host and process]
+    /// Name of the holder, for others to see [default: its program, host and process id]
     #[arg(long, value_name = "NAME")]
     pub(crate) client_name: Option<String>,
 

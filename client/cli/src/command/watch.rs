@@ -17,6 +17,26 @@ pub(super) struct Loss {
     pub(super) reason: LostReason,
 }
 
+/// Time left of the locks, by what ends them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Left {
+    /// Until the first lease runs out that is not renewed before. `None` if each lock reaches its bound first.
+    pub(super) lease: Option<Duration>,
+    /// Until the first bound on the time held. `None` if there is no bound.
+    pub(super) bound: Option<Duration>,
+}
+
+impl Left {
+    /// Returns the time until the first lock is lost, whatever ends it.
+    pub(super) fn whole(self) -> Duration {
+        self.lease
+            .into_iter()
+            .chain(self.bound)
+            .min()
+            .unwrap_or_default()
+    }
+}
+
 impl Watch {
     /// Watches at least one lock, in the order in which they were named.
     pub(crate) fn new(locks: impl IntoIterator<Item = LockWatch>) -> Self {
@@ -37,10 +57,21 @@ impl Watch {
         names.join(", ")
     }
 
-    /// Returns the time left until the first lock is lost, held or suspended; zero once one is.
-    pub(super) fn lost_in(&self) -> Duration {
-        let times = self.0.iter().map(LockWatch::lost_in);
-        times.min().unwrap_or_default()
+    /// Returns the time left until the first lock is lost, held or suspended; none once one is.
+    pub(super) fn left(&self) -> Left {
+        let mut left = Left::default();
+        for lock in &self.0 {
+            // In this order: what has shrunk to the bound is at least the bound.
+            let lost_in = lock.lost_in();
+            let bound = lock.ends_in();
+            if bound.is_none_or(|bound| lost_in < bound) {
+                left.lease = Some(left.lease.map_or(lost_in, |lease| lease.min(lost_in)));
+            }
+            if let Some(bound) = bound {
+                left.bound = Some(left.bound.map_or(bound, |least| least.min(bound)));
+            }
+        }
+        left
     }
 
     /// Returns whether a lock is suspended.

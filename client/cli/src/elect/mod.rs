@@ -42,7 +42,7 @@ pub(crate) async fn elect(connection: &Connection, options: ElectOptions) -> Out
     let connecting = command::connect(connection, &options.lease);
     let client = match signals.or(connecting).await {
         Ok(connected) => connected?,
-        Err(signal) => return Ok(Exit::signal(signal)),
+        Err(signal) => return Ok(Exit::died_of(signal)),
     };
     let election = client
         .election(options.name.as_str())
@@ -53,7 +53,7 @@ pub(crate) async fn elect(connection: &Connection, options: ElectOptions) -> Out
             Ok(elected) => elected?,
             Err(signal) => {
                 command::withdraw(&client).await;
-                return Ok(Exit::signal(signal));
+                return Ok(Exit::died_of(signal));
             }
         };
         ready.leads(leadership.watch());
@@ -73,7 +73,7 @@ pub(crate) async fn elect(connection: &Connection, options: ElectOptions) -> Out
         let ended = match command::run(&order, &watch, &mut signals, resign).await? {
             Ended::ByItself(exit) => return Ok(exit),
             Ended::OnRequest { exit, asked_to_end } => (exit, asked_to_end.map(|_| exit)),
-            Ended::Stopped { asked_to_end } => (Exit::LOCK_LOST, asked_to_end.map(Exit::signal)),
+            Ended::Stopped { asked_to_end } => (Exit::LOCK_LOST, asked_to_end.map(Exit::died_of)),
         };
         match ended {
             (exit, _) if options.once => return Ok(exit),

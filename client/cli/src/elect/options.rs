@@ -19,7 +19,7 @@ The command is stopped as by `leasehold run` (see there): with TERM and then KIL
 expires or, if the connection breaks, within half of the lock-delay; with KILL at once if the
 leadership is taken away. INT, TERM, HUP, QUIT, USR1 and USR2 are passed on to the command; while no
 command runs, they end `leasehold elect` at once. After INT, TERM or QUIT, it does not campaign
-again.
+again. Keys and the terminal do what they do with `leasehold run`.
 
 With --on-request, the command gets that signal when an operator asks for the leadership (`leasehold
 release NAME --ask`). When it has ended, `leasehold elect` resigns, which lets the next candidate

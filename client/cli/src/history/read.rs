@@ -34,6 +34,8 @@ pub(super) struct Line {
     pub(super) waited_ms: Option<f64>,
     pub(super) held_ms: Option<f64>,
     pub(super) action: Option<String>,
+    pub(super) waiter: Option<u64>,
+    pub(super) peer: Option<String>,
     pub(super) effect: Option<bool>,
     pub(super) reason: Option<String>,
     pub(super) permission: Option<String>,

@@ -264,13 +264,18 @@ fn other(time: SystemTime, line: Line) -> Other {
             Some(false) => " (nothing to do)",
             _ => "",
         };
-        format!("{}{nothing}", line.action.unwrap_or_default())
+        let only = match (line.token, line.waiter) {
+            (Some(token), _) => format!(" of token {token}"),
+            (None, Some(number)) => format!(" of waiter {number}"),
+            (None, None) => String::new(),
+        };
+        format!("{}{only}{nothing}", line.action.unwrap_or_default())
     };
     Other {
         time,
         event: line.event,
         what: what.trim_end().to_owned(),
-        identity: line.identity,
+        identity: line.identity.or(line.peer),
         coordinator: line.coordinator,
     }
 }

@@ -21,19 +21,30 @@ and --semaphore, several clients hold the lock at a time, each with its own toke
 tokens that are smaller than the last exclusive holder's.)
 
 The command runs in a process group of its own. INT, TERM, HUP, QUIT, USR1 and USR2 are passed on
-to it. If the lease is not renewed, the group gets TERM while there is still time (a third of the
+to it; on Linux not those that process 1 or the parent of `leasehold run` sent all its processes, as
+systemd does: the command has these already. If the lease is not renewed, the group gets TERM while there is still time (a third of the
 TTL, five seconds at most), and KILL before the lease expires. If the connection breaks, it gets
 TERM at once, and KILL within half of the lock-delay. If the lock is taken away (a force-release),
 it gets KILL at once, because the next holder may already work. If `leasehold run` itself is killed,
 the command is killed with it, and the lock-delay keeps the next holder out until then.
 
+If INT or QUIT, which keys send, ended the command or came before it ran, `leasehold run` dies of the
+same signal, so that the key also ends a shell's loop of runs. Shells show 130 and 131 then.
+
+On a terminal, the command has the foreground from the start if it reads from the terminal and
+writes to it. Otherwise it gets it when it uses the terminal, such as for a password, so that a
+pager behind a pipe keeps it until then. A command in the background that wants the terminal is
+stopped; `leasehold run` reports that, and hands the terminal over once it is in the foreground. A
+command that holds a lock can't be suspended (Ctrl-Z).
+
 With several coordinators (--endpoint), the lock moves to another one when its coordinator shuts
 down or stops answering, and the command goes on. It also goes on if the only coordinator restarts
 in an orderly way and is back before a third of the TTL is left.
 
-With --max-hold, the lock is held for that long at most, however healthy everything is. As if the
-lease was not renewed, the command gets TERM while there is still time, and KILL before the end.
-`leasehold run` exits with 70 then.
+With --max-hold, the lock is held for that long at most, less 1 % for clocks that differ, however
+healthy everything is. The command gets TERM when a tenth of that is left (200 ms at least, five
+seconds at most), and KILL when a quarter of the tenth is left (500 ms at most), whatever the TTL
+is. `leasehold run` exits with 70 then.
 
 When an operator asks for the lock's release (`leasehold release NAME --ask`), `leasehold run`
 reports it, and with --on-request sends that signal to the command's group, once. The command may
@@ -54,11 +65,15 @@ more. Without --wait, a coordinator must be reachable at startup; if its store i
 run` waits for the store.
 
 Processes that leave the process group (setsid, daemons), or that the command leaves running when it
-ends, are not stopped: the lock is released when the command itself has ended.
+ends, are not stopped: the lock is released when the command itself has ended. Nor can an ordinary
+user stop processes of others, such as what sudo runs. On Linux, a command that has such processes
+gets TERM a second before KILL even if the lock is taken away, since sudo can pass TERM on; those
+that go on without the lock are reported. Prefer `sudo leasehold run NAME -- COMMAND`.
 
 Examples:
   leasehold run nightly-report -- ./report.sh
   leasehold run --wait 10s account/7 account/9 -- ./transfer.sh
+  leasehold run --wait 0 --busy-exit 0 --quiet nightly-report -- ./report.sh    on every machine
   leasehold run --shared catalogue -- ./export.sh      beside other exports, never beside an import
   leasehold run catalogue -- ./import.sh
   leasehold run --semaphore 3 gpu -- ./train.sh        three at a time
@@ -72,7 +87,7 @@ Exit codes:
   64   invalid command line or lock name, or another --semaphore limit is in force
   69   no coordinator is reachable, or it does not serve now
   70   the lock was lost; the command was stopped
-  75   the lock was not granted: busy, or not free within --wait
+  75   the lock was not granted: busy, or not free within --wait (or the code of --busy-exit)
   77   unknown identity, missing permission, or a TLS certificate that was not accepted
   126  the command could not be executed
   127  the command was not found";
@@ -123,17 +138,32 @@ pub(crate) struct RunOptions {
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub(crate) wait: Option<Duration>,
 
-    /// Longest time to hold the lock, from its grant: 1s to 365d. The command is stopped before [default: no bound]
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    /// Longest time to hold the lock, from its grant: 1s to 365d. The command is stopped shortly before [default: no bound]
+    #[arg(long, value_name = "DURATION", value_parser = max_hold)]
     pub(crate) max_hold: Option<Duration>,
 
     /// Value attached to the hold, for others to see
     #[arg(long, default_value = "", hide_default_value = true)]
     pub(crate) value: String,
 
-    /// Print errors only: no reports while waiting, or when the coordinator goes away or is back
+    /// Exit code if the lock is busy, or not free within --wait: 0 to 255. 0 suits a job that runs on one of several machines
+    /// [default: 75]
+    #[arg(long, value_name = "CODE")]
+    pub(crate) busy_exit: Option<u8>,
+
+    /// Print errors only: no reports while waiting, or when the coordinator goes away or is back, and not that the lock is busy
     #[arg(long)]
     pub(crate) quiet: bool,
+}
+
+/// Parses a bound on the time held.
+fn max_hold(text: &str) -> Result<Duration, String> {
+    let bound = duration(text)?;
+    let allowed = Duration::from_secs(1)..=Duration::from_secs(365 * 86_400);
+    match allowed.contains(&bound) {
+        true => Ok(bound),
+        false => Err("expected 1s to 365d".to_owned()),
+    }
 }
 
 impl RunOptions {

@@ -3,6 +3,7 @@
 use std::{
     io::{Read, Write},
     net::TcpStream,
+    os::unix::process::ExitStatusExt,
 };
 
 use leasehold_client::Client;
@@ -122,13 +123,17 @@ async fn once_is_once() {
 async fn a_signal_ends_it_at_once_while_it_waits() {
     let (_coordinator, endpoint, client) = served().await;
     let _leadership = client.election("e").campaign("").await.unwrap();
-    for (signal, code) in [(Signal::TERM, 143), (Signal::INT, 130)] {
+    for (signal, code, died_of) in [
+        (Signal::TERM, Some(143), None),
+        (Signal::INT, None, Some(libc::SIGINT)),
+    ] {
         let (mut elect, mut lines) = elect(&endpoint, &[], WORK);
         until_waiters(&client, "e", 1).await;
         let waits = r#"leasehold: waiting to lead "e""#;
         lines.expect(waits, LIMIT).await;
         elect.signal(signal);
-        assert_eq!(elect.wait(LIMIT).await.code(), Some(code));
+        let status = elect.wait(LIMIT).await;
+        assert_eq!((status.code(), status.signal()), (code, died_of));
         until_waiters(&client, "e", 0).await;
     }
 }

@@ -13,6 +13,8 @@ mod inspect;
 mod json_errors;
 mod messages;
 mod observe;
+#[cfg(all(target_os = "linux", not(leasehold_portable)))]
+mod other_users;
 mod profile;
 mod run;
 mod run_lost;
@@ -25,6 +27,8 @@ mod unread;
 mod wait;
 mod waiting;
 
+#[cfg(target_os = "linux")]
+use std::io::Write;
 use std::{
     os::unix::process::CommandExt,
     process::{Command, Stdio},
@@ -183,6 +187,31 @@ async fn until_waiters(client: &Client, name: &str, count: u64) {
         }
     })
     .await;
+}
+
+/// Copies a program. In a process of its own: a test that forks meanwhile would have the copy open for writing for a moment, and
+/// such a file can't be executed.
+fn copy_program(from: &str, to: &std::path::Path) {
+    assert!(
+        Command::new("cp")
+            .arg(from)
+            .arg(to)
+            .status()
+            .unwrap()
+            .success()
+    );
+}
+
+/// Returns whether the tests run as root, and otherwise says that one is skipped, and why.
+#[cfg(target_os = "linux")]
+fn is_root(why: &str) -> bool {
+    let is_root = rustix::process::geteuid().is_root();
+    if !is_root {
+        // Not captured, unlike what is printed.
+        let said = format!("skipped without root: {why}\n");
+        std::io::stderr().write_all(said.as_bytes()).unwrap();
+    }
+    is_root
 }
 
 /// Returns whether a process is there and not just waiting to be collected.

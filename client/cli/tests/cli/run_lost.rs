@@ -6,7 +6,7 @@ use leasehold_client::{Client, LockGuard};
 use leasehold_tests::{Coordinator, FaultProxy, process::Lines, proxy::Cut};
 use tokio::{task::JoinHandle, time::timeout};
 
-use super::{LIMIT, served, start};
+use super::{LIMIT, served, spawn_merged, start, started};
 
 /// Says `ready`, then `term` at every TERM and `alive` all the time, and does not end by itself.
 const STUBBORN: &str =
@@ -65,6 +65,25 @@ async fn a_bound_terminates_and_then_kills_before_the_next_grant() {
     assert!(last < granted);
     // Longer than without renewals.
     assert!(granted - begun > Duration::from_secs(3));
+    assert_eq!(run.wait(LIMIT).await.code(), Some(70));
+}
+
+/// A bound that is shorter than the TTL leaves the command nearly all of its time too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_short_bound_is_the_time_that_it_says() {
+    let (_coordinator, endpoint) = started();
+    let script = format!("exec 2>&1; {STUBBORN}");
+    let args = ["run", "a", "--max-hold", "2s", "--", "sh", "-c", &script];
+    let begun = Instant::now();
+    let (mut run, mut lines) = spawn_merged(&endpoint, &args);
+    lines.expect("ready", LIMIT).await;
+    let (asked, said) = lines.expect("leasehold:", LIMIT).await;
+    assert!(
+        said.contains("lock \"a\" will soon have been held for as long as it may be"),
+        "{said}"
+    );
+    // From before the grant on: at least the bound, less 1 % and the 200 ms to end in.
+    assert!(asked - begun > Duration::from_millis(1_750));
     assert_eq!(run.wait(LIMIT).await.code(), Some(70));
 }
 

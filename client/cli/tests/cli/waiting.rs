@@ -55,12 +55,41 @@ async fn a_quiet_wait_says_nothing() {
         &["run", "a", "--wait", "2s", "--quiet", "--", "true"],
     );
     ran.ended(75);
-    let told = ran.err;
-    assert_eq!(told.lines().count(), 1, "{told}");
-    assert!(
-        told.contains("did not come free within 2s: held by"),
-        "{told}"
-    );
+    assert_eq!(ran.err, "");
+}
+
+#[tokio::test]
+async fn a_busy_lock_has_the_wanted_code_and_is_not_reported_if_quiet() {
+    let (_coordinator, endpoint, client) = served().await;
+    let held = client.lock("a").await.unwrap();
+    let busy = |options: &[&str]| {
+        let args = [&["run", "a"], options, &["--", "echo", "ran"]].concat();
+        let ran = output(&endpoint, &args);
+        assert_eq!(ran.out, "");
+        (ran.code, ran.err.contains("lock \"a\""))
+    };
+    assert_eq!(busy(&["--wait", "0", "--busy-exit", "0"]), (Some(0), true));
+    assert_eq!(busy(&["--wait", "0", "--quiet"]), (Some(75), false));
+    // The wait covers the connection as well: the longer one has to be longer than that may take.
+    for wait in ["0", "3s"] {
+        let quiet = ["--wait", wait, "--busy-exit", "3", "--quiet"];
+        assert_eq!(busy(&quiet), (Some(3), false));
+    }
+    held.release().await.unwrap();
+    let options = ["run", "a", "--busy-exit", "3", "--", "sh", "-c", "exit 7"];
+    output(&endpoint, &options).ended(7);
+}
+
+#[test]
+fn only_a_busy_lock_has_the_code_for_busy_ones() {
+    let options = ["--wait", "0", "--busy-exit", "0", "--quiet"];
+    let args = [&["run", "a"], &options[..], &["--", "true"]].concat();
+    output("http://127.0.0.1:1", &args)
+        .ended(69)
+        .says(&["127.0.0.1:1"]);
+    let (_coordinator, endpoint) = started();
+    let args = [&["run", "a\n"], &options[..], &["--", "true"]].concat();
+    output(&endpoint, &args).ended(64).says(&["INVALID_FIELD"]);
 }
 
 #[tokio::test]

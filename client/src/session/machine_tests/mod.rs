@@ -11,6 +11,7 @@ mod reentry;
 mod requests;
 mod rests;
 mod stopped;
+mod table;
 mod traces;
 
 use uuid::Uuid;

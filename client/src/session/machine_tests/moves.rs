@@ -84,7 +84,7 @@ fn a_drain_is_left_with_what_is_held_when_what_was_asked_is_answered() {
     assert_eq!(next.len(), 16);
     // From now on the former says nothing that counts.
     session.message_on(50, former, 0, heartbeat(0));
-    let lost = lost(1, 1, v1::LostReason::Deleted);
+    let lost = lost(1, 1, v1::LostReason::Resumed);
     session.message_on(50, former, 0, lost);
     assert_eq!(session.state(60), LockState::Held);
     let seen = session.message(70, 1, opened(&[next]));

@@ -11,6 +11,30 @@ fn grants_that_cross_a_cancellation_are_given_back() {
 }
 
 #[test]
+fn what_a_stream_broke_on_is_not_asked_again() {
+    for (reason, is_about_it) in [("MESSAGE_TOO_LARGE", true), ("STORE_UNAVAILABLE", false)] {
+        let mut session = Session::open_at(0);
+        session.acquire(0, 1, None);
+        session.acquire(0, 2, None);
+        // The coordinator has heard the first one.
+        session.message(1, 2, Response::Queued(v1::SessionQueued::default()));
+        let failure = Failure::from_session(v1::SessionFailure {
+            code: tonic::Code::ResourceExhausted as i32,
+            reason: reason.into(),
+            ..Default::default()
+        });
+        let stream = session.stream;
+        session
+            .machine
+            .stream_ended_by(at(2), stream, Some(&failure));
+        let seen = session.seen();
+        let refused = seen.contains(&Failed(2, "refused"));
+        assert_eq!(refused, is_about_it, "{seen:?}");
+        assert!(!seen.contains(&Failed(1, "refused")), "{seen:?}");
+    }
+}
+
+#[test]
 fn grants_that_nobody_asked_for_are_given_back() {
     let mut session = Session::open_at(0);
     assert_eq!(session.grant(2, 99, 1, 1, 0), [Release(2, 1)]);

@@ -20,6 +20,10 @@ fn forgotten(released_at: Option<StoreTime>) -> Output {
     Output::Forget { owner, released_at }
 }
 
+fn lost() -> Output {
+    Output::Lost(LockName::parse("a").unwrap(), owner(1))
+}
+
 fn at(seconds: u32) -> Moment {
     Moment::from_micros(0).after(SECOND * seconds)
 }
@@ -31,6 +35,7 @@ fn cleanup(number: u8) -> PendingCleanup {
         end: End::Unclean,
         may_arrive_until: None,
         gone_at: at(60),
+        asks: false,
     }
 }
 
@@ -208,4 +213,79 @@ fn an_answer_of_another_operation_has_found_nothing_and_an_answer_counts_once() 
         assert_eq!((cleanups.poll_output(), cleanups.len()), (None, 1));
         assert_eq!(cleanups.next_timeout(), Some(at(0).after(RETRY)));
     }
+}
+
+/// Answers to the question whether a hold that was not renewed was resumed elsewhere, and whether its client has lost it then.
+#[test]
+fn a_hold_that_was_not_renewed_counts_as_lost_unless_another_stream_has_resumed_it() {
+    let answer = |reply| {
+        let executed = Executed {
+            reply,
+            at: RELEASED_AT,
+            handed: Vec::new(),
+            more: false,
+        };
+        Ok(Stamped {
+            executed,
+            sent_at: at(0),
+        })
+    };
+    let wrong_type = Err(StoreError::WrongType { name: name() });
+    let asked = || {
+        let mut cleanups = Cleanups::default();
+        cleanups.add(PendingCleanup {
+            asks: true,
+            ..cleanup(1)
+        });
+        match cleanups.poll_output() {
+            Some(Output::Store {
+                id,
+                op: Op::Renew { .. },
+                ..
+            }) => (cleanups, id),
+            other => panic!("{other:?}"),
+        }
+    };
+    let (mut cleanups, id) = asked();
+    cleanups.on_answer(id, answer(Reply::Lost(Loss::Resumed)), at(0));
+    assert_eq!(cleanups.poll_output(), Some(Output::Moved(owner(1))));
+    assert_eq!(cleanups.poll_output(), Some(forgotten(None)));
+    assert!(cleanups.is_empty());
+
+    for reply in [
+        Reply::Lost(Loss::Deleted),
+        Reply::Lost(Loss::Taken),
+        Reply::Renewed,
+    ] {
+        let (mut cleanups, id) = asked();
+        // What nobody answers is asked again.
+        cleanups.on_answer(id, unavailable(), at(0));
+        cleanups.handle_timeout(at(1));
+        let Some(Output::Store {
+            id,
+            op: Op::Renew { .. },
+            ..
+        }) = cleanups.poll_output()
+        else {
+            panic!("it is not asked again");
+        };
+        cleanups.on_answer(id, answer(reply), at(1));
+        assert_eq!(cleanups.poll_output(), Some(lost()));
+        let Some(Output::Store {
+            id,
+            op: Op::Release { .. },
+            ..
+        }) = cleanups.poll_output()
+        else {
+            panic!("it is not released");
+        };
+        cleanups.on_answer(id, released(true, at(1)), at(1));
+        let output = cleanups.poll_output();
+        assert_eq!(output, Some(forgotten(Some(RELEASED_AT))));
+        assert!(cleanups.is_empty());
+    }
+    let (mut cleanups, id) = asked();
+    cleanups.on_answer(id, wrong_type, at(0));
+    assert_eq!(cleanups.poll_output(), Some(lost()));
+    assert_eq!(cleanups.poll_output(), Some(forgotten(None)));
 }

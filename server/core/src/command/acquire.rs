@@ -55,4 +55,13 @@ pub struct Resume {
     pub ttl: Duration,
     /// Number of times that a hold is held.
     pub count: u32,
+    /// Longest time from its grant for which it may be held from now on; the bound that it has already counts too.
+    pub max_hold: Option<Duration>,
+}
+
+impl Resume {
+    /// Returns the bound of what had this one before.
+    pub fn bound(&self, before: Option<Duration>) -> Option<Duration> {
+        [before, self.max_hold].into_iter().flatten().min()
+    }
 }

@@ -123,7 +123,13 @@ impl LockState {
             Op::Downgrade { owner } => self.downgrade(step, owner),
             Op::Reduce { owner, permits } => self.reduce(step, owner, *permits),
             Op::Resume(resume) => self.resume(step, resume),
-            Op::View { waiters } => alone(Reply::Seen(Box::new(self.view(*waiters, step.now)))),
+            Op::View {
+                waiters,
+                value_bytes,
+            } => {
+                let view = self.view(*waiters, step.now);
+                alone(Reply::Seen(Box::new(view.with_values_of(*value_bytes))))
+            }
             Op::Edges => alone(Reply::Edges(Box::new(self.edges(step.now)))),
             Op::Look { .. } => alone(Reply::Looked),
         }

@@ -1,7 +1,5 @@
 //! Resume: moves a hold, or a place in the queue, to another stream.
 
-use std::time::Duration;
-
 use super::{
     LockState,
     step::{HandedOn, Step, alone},
@@ -63,11 +61,15 @@ impl LockState {
         if let Some(lost) = self.run_out(step, owner) {
             return lost;
         }
+        let Some(hold) = self.holders.get(owner) else {
+            return Reply::Lost(self.gone());
+        };
+        let max_hold = resume.bound(hold.max_hold);
+        let is_over = max_hold.is_some_and(|bound| hold.acquired_at.after(bound) <= step.now);
         // Otherwise one who resumes it again and again holds it for ever. What is left is for the coordinator that had it to end:
         // the caller, if it repeats a resume.
-        let hold = self.holders.get(owner);
         let is_repeated = *owner == resume.next;
-        if !is_repeated && hold.and_then(|hold| hold.ends_in(step.now)) == Some(Duration::ZERO) {
+        if !is_repeated && is_over {
             return Reply::Lost(Loss::Expired);
         }
         // That of the hold may have been replaced since.
@@ -86,6 +88,7 @@ impl LockState {
             session: resume.session,
             predecessors: hold.predecessors.resumed(hold.session, resume.session),
             client_name: resume.client_name.clone(),
+            max_hold,
             count,
             coordinator: step.caller.coordinator.clone(),
             confirmed: true,
@@ -122,6 +125,7 @@ impl LockState {
             acquire.session = resume.session;
             acquire.client_name = resume.client_name.clone();
             acquire.ttl = resume.ttl;
+            acquire.max_hold = resume.bound(acquire.max_hold);
             acquire.wait = true;
             acquire.again = false;
         });

@@ -578,9 +578,7 @@ impl Acquire {
         step.effects.register(claim.owner, Interest::Forgotten);
         if matches!(outcome, AcquireOutcome::TimedOut(_)) {
             let purpose = Purpose::Acquire(self.request);
-            let command = step
-                .effects
-                .store(purpose, claim.name, Op::View { waiters: 0 });
+            let command = step.effects.store(purpose, claim.name, Op::view(0));
             self.state = AcquireState::Viewing { command };
             return None;
         }

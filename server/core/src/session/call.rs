@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use self::search::{Found, Search};
 use super::{
-    CommandFailure, CommandId, Context, LockSpec, LockSpecs, NotGranted, Output, Refused,
+    CommandFailure, CommandId, Context, LockSpec, LockSpecs, MaxHold, NotGranted, Output, Refused,
     RegistryEvent, Wait,
     acquire::{Acquire, AcquireOutcome, Step, Terms, Wanted},
     effects::{Effects, Grant},
@@ -45,6 +45,8 @@ pub struct CallRequest {
     pub ttl: Duration,
     /// Time for which the name stays closed after an unclean end.
     pub lock_delay: Duration,
+    /// Longest time for which it may be held, on whichever session resumes it.
+    pub max_hold: Option<Duration>,
     /// If the caller may repeat the request: the same for all its attempts, and for nothing else.
     pub mark: Option<Actor>,
 }
@@ -95,6 +97,7 @@ impl Call {
             value,
             ttl,
             lock_delay,
+            max_hold,
             mark,
         } = request;
         let deadline = wait.deadline(context.now);
@@ -104,13 +107,12 @@ impl Call {
             locks: LockSpecs::new(LockSpec { name, mode }, Vec::new()),
             again: Vec::new(),
         };
-        let mut acquire = Acquire::new(
-            0,
-            wanted,
-            Vec::new(),
-            (wait, value, lock_delay, None),
-            context.now,
-        );
+        let max_hold = max_hold.map(|limit| MaxHold {
+            limit,
+            is_asked: false,
+        });
+        let terms = (wait, value, lock_delay, max_hold);
+        let mut acquire = Acquire::new(0, wanted, Vec::new(), terms, context.now);
         let mut call = Self {
             terms: Terms {
                 session: None,

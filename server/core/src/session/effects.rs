@@ -52,6 +52,8 @@ impl Claim {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Bound {
     pub(super) ends_at: Moment,
+    /// Since when it is counted here.
+    pub(super) since: Moment,
     /// Whether the client knows of it, and believes in the hold no longer than that.
     pub(super) is_known: bool,
 }
@@ -61,6 +63,7 @@ impl Bound {
     pub(super) fn of(max_hold: Option<MaxHold>, sent_at: Moment) -> Option<Self> {
         max_hold.map(|MaxHold { limit, is_asked }| Self {
             ends_at: sent_at.after(limit),
+            since: sent_at,
             is_known: is_asked,
         })
     }
@@ -90,6 +93,14 @@ impl Grant {
     pub(super) fn ends_in(&self, heard_at: Moment) -> Option<Duration> {
         let left = heard_at.until(self.bound?.ends_at);
         Some(left.saturating_sub(drift_margin(left)))
+    }
+
+    /// Returns whether its client may have stopped believing in it because of its bound.
+    pub(super) fn is_ending(&self, now: Moment) -> bool {
+        self.bound.is_some_and(|bound| {
+            let margin = drift_margin(bound.since.until(bound.ends_at));
+            now.until(bound.ends_at) <= margin * 2
+        })
     }
 }
 
@@ -294,14 +305,35 @@ impl Effects {
         may_arrive_until: Option<Moment>,
         now: Moment,
     ) {
+        let cleanup = self.cleanup(claim, end, may_arrive_until, now);
+        self.push(Output::Cleanup(cleanup));
+    }
+
+    /// Does the same for a hold that was not renewed in time.
+    pub(super) fn clean_up_expired(&mut self, claim: Claim, now: Moment) {
+        let cleanup = PendingCleanup {
+            asks: true,
+            ..self.cleanup(claim, End::Unclean, None, now)
+        };
+        self.push(Output::Cleanup(cleanup));
+    }
+
+    fn cleanup(
+        &self,
+        claim: Claim,
+        end: End,
+        may_arrive_until: Option<Moment>,
+        now: Moment,
+    ) -> PendingCleanup {
         let lasts = PendingCleanup::lasts(claim.ttl, claim.lock_delay, self.store_timeout);
-        self.push(Output::Cleanup(PendingCleanup {
+        PendingCleanup {
             name: claim.name,
             owner: claim.owner,
             end,
             may_arrive_until,
             gone_at: now.after(lasts),
-        }));
+            asks: false,
+        }
     }
 
     /// Registers a new acquire and sends it. Returns its claim, the command, and until when the command may arrive. `is_first`

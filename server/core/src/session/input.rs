@@ -113,6 +113,8 @@ pub enum Request {
         name: LockName,
         /// The hold.
         owner: OwnerId,
+        /// Whether the client has lost it: its own deadline has passed.
+        expired: bool,
     },
     /// Changes the value of a hold.
     SetValue {
@@ -285,6 +287,8 @@ pub struct Resumption {
     pub from: Vec<OwnerId>,
     /// Owner id that it is to have. The coordinator has registered it for this session.
     pub next: OwnerId,
+    /// Longest time from its grant for which the rules let it be held now.
+    pub max_hold: Option<Duration>,
     /// Kind of what it takes over, as the client believes.
     pub what: Resumed,
 }

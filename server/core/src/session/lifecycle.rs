@@ -28,7 +28,8 @@ impl Session {
         };
         let Some(refused) = refused else {
             let request = resuming.request();
-            let (settled, events) = resuming.finish();
+            let (settled, inherited, events) = resuming.finish();
+            self.inherited = inherited;
             return self.opened(request, settled, events, context);
         };
         self.effects.push(Output::EndStream(Some(refused)));

@@ -56,7 +56,7 @@ use self::{
     acquires::Acquires,
     effects::{Effects, Purpose},
     phase::State,
-    resuming::Resuming,
+    resuming::{Inherited, Resuming},
     tenure::Tenure,
 };
 pub use self::{
@@ -121,6 +121,9 @@ pub struct Session {
     max_locks: usize,
     tenure: Tenure,
     acquires: Acquires,
+    /// What it has taken over from other sessions, but for what its client has released. What was lost stays in here: the end of the
+    /// session before may have taken it, by its token.
+    inherited: Vec<Inherited>,
     effects: Effects,
     is_store_up: bool,
     is_writable: bool,
@@ -148,6 +151,7 @@ impl Session {
             max_locks: config.max_locks,
             tenure: Tenure::new(lease, config.needs_replicas),
             acquires: Acquires::default(),
+            inherited: Vec::new(),
             effects: Effects::new(config.store_timeout),
             is_store_up: true,
             is_writable: true,
@@ -189,6 +193,35 @@ impl Session {
     /// If it is that of a hold of another name.
     pub fn owns(&self, owner: &OwnerId, name: &LockName) -> Result<bool, Refused> {
         self.tenure.owns(owner, name)
+    }
+
+    /// Returns whether it ends when an operator ends the session of this id: its own, or one from which it has taken something over
+    /// that its client has not released. Not one that ends by itself in a moment.
+    pub fn ends_with(&self, id: SessionId) -> bool {
+        let is_own = self.terms.session == Some(id);
+        match &self.state {
+            State::Closing { .. } | State::Ended => false,
+            State::Resuming(resuming) | State::NotOpened { resuming, .. } => {
+                is_own || resuming.inherits_from(id)
+            }
+            State::Open | State::Detached { .. } | State::Lingering { .. } => {
+                let mut inherited = self.inherited.iter();
+                is_own || inherited.any(|(_, before)| before.iter().any(|session| session == id))
+            }
+        }
+    }
+
+    /// Returns the names of all that it holds, waits for or is taking over.
+    pub fn names(&self) -> impl Iterator<Item = &LockName> {
+        let resuming = match &self.state {
+            State::Resuming(resuming) | State::NotOpened { resuming, .. } => Some(resuming),
+            _ => None,
+        };
+        let resuming = resuming.into_iter().flat_map(|resuming| resuming.names());
+        let acquires = self.acquires.iter();
+        let asked = acquires.flat_map(|(_, wanted)| wanted.locks.iter().map(|lock| &lock.name));
+        let held = self.tenure.held().map(|(_, name)| name);
+        resuming.chain(asked).chain(held)
     }
 
     /// Returns how far it is.

@@ -112,6 +112,9 @@ pub struct PendingCleanup {
     pub may_arrive_until: Option<Moment>,
     /// Time at which the store has surely let it expire.
     pub gone_at: Moment,
+    /// Whether it is a hold that was not renewed in time. Its client may have resumed it elsewhere meanwhile, for example while
+    /// this process stood still: that is asked first.
+    pub asks: bool,
 }
 
 impl PendingCleanup {
@@ -385,7 +388,7 @@ pub enum Effect {
 }
 
 /// Something that metrics and traces count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Note {
     /// A lock was granted.
     Granted,
@@ -394,7 +397,9 @@ pub enum Note {
     /// A request goes on on the stream that resumed it.
     Moved(RequestId),
     /// A hold was lost.
-    Lost(OwnerId, LostWhy),
+    Lost(LockName, OwnerId, LostWhy),
+    /// The client has lost a hold: its own deadline passed before it heard from the coordinator.
+    Expired(LockName, OwnerId),
     /// Something was taken over from another stream.
     Resumed,
     /// A renewal of so many holds was sent.

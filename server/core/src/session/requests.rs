@@ -30,8 +30,18 @@ impl Session {
                     self.finish(finished, context);
                 }
             }
-            Request::Release { name, owner } => {
-                return self.tenure.release(request, name, owner, now, effects);
+            Request::Release {
+                name,
+                owner,
+                expired,
+            } => {
+                let asked = (name, owner, expired);
+                let had_it = self.tenure.has(&owner);
+                let released = self.tenure.release(request, asked, now, effects);
+                if had_it && !self.tenure.has(&owner) {
+                    self.inherited.retain(|(inherited, _)| *inherited != owner);
+                }
+                return released;
             }
             Request::SetValue { name, owner, value } => {
                 return self

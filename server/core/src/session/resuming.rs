@@ -20,6 +20,7 @@ use crate::{
     command::{Acquire, End, Loss, Op, Reply, Resume, ResumedTerms, ResumedWaiter, Stamped},
     failure::StoreError,
     id::{Actor, OwnerId, Predecessors, SessionId},
+    name::LockName,
     time::Moment,
 };
 
@@ -37,6 +38,8 @@ pub(super) struct Resuming {
     unsent: VecDeque<Attempt>,
     asked: BTreeMap<CommandId, Attempt>,
     settled: Vec<Settled>,
+    /// The sessions that had what was taken over.
+    predecessors: Vec<Inherited>,
     /// Events of the new owner ids meanwhile.
     events: Vec<(OwnerId, RegistryEvent)>,
     /// Of those that are asked: the failure of one.
@@ -53,6 +56,9 @@ struct Attempt {
     /// Whether a command that was sent before may have been carried out.
     was_unanswered: bool,
 }
+
+/// Something that was taken over, by its owner id now, and the sessions that had it.
+pub(super) type Inherited = (OwnerId, Predecessors);
 
 /// A resumption and what it came to.
 pub(super) type Settled = (Resumption, TakenOver);
@@ -101,6 +107,7 @@ impl Resuming {
             unsent: unsent.collect(),
             asked: BTreeMap::new(),
             settled: Vec::new(),
+            predecessors: Vec::new(),
             events: Vec::new(),
             failure: None,
             give_up_at: step.now,
@@ -132,6 +139,7 @@ impl Resuming {
                 name,
                 from,
                 next,
+                max_hold,
                 what,
             } = &attempt.resumption;
             let count = match what {
@@ -145,6 +153,7 @@ impl Resuming {
                 client_name: step.terms.client_name.clone(),
                 ttl: step.terms.ttl,
                 count,
+                max_hold: *max_hold,
             });
             let id = step.effects.store(Purpose::Resume, name.clone(), op);
             self.asked.insert(id, attempt);
@@ -218,6 +227,7 @@ impl Resuming {
                         // What its client knows of the bound it was told on another stream.
                         bound: ends_in.map(|ends_in| Bound {
                             ends_at: stamped.sent_at.after(ends_in),
+                            since: stamped.sent_at,
                             is_known: false,
                         }),
                         sent_at: stamped.sent_at,
@@ -268,9 +278,11 @@ impl Resuming {
     }
 
     /// It is ours: whoever had it here is told that it has moved.
-    fn moved(&self, resumption: &Resumption, predecessors: Predecessors, step: &mut Step<'_>) {
+    fn moved(&mut self, resumption: &Resumption, predecessors: Predecessors, step: &mut Step<'_>) {
         step.effects.note(Note::Resumed);
         if predecessors.iter().next().is_some() {
+            self.predecessors
+                .push((resumption.next, predecessors.clone()));
             step.effects.push(Output::Succeeds(predecessors));
         }
         for before in resumption.from.iter().filter(|id| **id != resumption.next) {
@@ -312,8 +324,25 @@ impl Resuming {
     }
 
     /// Returns what all of it came to, and what happened to it since.
-    pub(super) fn finish(self) -> (Vec<Settled>, Vec<(OwnerId, RegistryEvent)>) {
-        (self.settled, self.events)
+    pub(super) fn finish(self) -> (Vec<Settled>, Vec<Inherited>, Vec<(OwnerId, RegistryEvent)>) {
+        (self.settled, self.predecessors, self.events)
+    }
+
+    /// Returns whether it has taken something over that this session had.
+    pub(super) fn inherits_from(&self, session: SessionId) -> bool {
+        let mut inherited = self.predecessors.iter();
+        inherited.any(|(_, before)| before.iter().any(|id| id == session))
+    }
+
+    /// Returns the names of all that may be the session's.
+    pub(super) fn names(&self) -> impl Iterator<Item = &LockName> {
+        let asked = self.asked.values().chain(&self.unsent);
+        let settled = self.settled.iter();
+        let settled = settled
+            .filter(|(_, taken_over)| !matches!(taken_over, TakenOver::Refused(_)))
+            .map(|(resumption, _)| resumption);
+        let all = asked.map(|attempt| &attempt.resumption).chain(settled);
+        all.map(|resumption| &resumption.name)
     }
 
     /// Returns whether any of it may be the session's.

@@ -47,6 +47,16 @@ impl Revoked {
         self.why(owner, name).is_some()
     }
 
+    pub(super) fn has(&self, owner: &OwnerId) -> bool {
+        self.holds.contains_key(owner)
+    }
+
+    /// Returns each, by its owner id.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&OwnerId, &LockName)> {
+        let holds = self.holds.iter();
+        holds.map(|(owner, hold)| (owner, &hold.claim.name))
+    }
+
     /// Returns why the hold with this owner id and name was revoked; `None` if it was not.
     pub(super) fn why(&self, owner: &OwnerId, name: &LockName) -> Option<LostWhy> {
         let hold = self.holds.get(owner);

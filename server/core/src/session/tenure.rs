@@ -62,6 +62,17 @@ impl Tenure {
         !self.revoked.is_empty()
     }
 
+    /// Returns each hold, those that were revoked too, by its owner id.
+    pub(super) fn held(&self) -> impl Iterator<Item = (&OwnerId, &LockName)> {
+        let holds = self.holds.iter().map(|(owner, hold)| (owner, hold.name()));
+        holds.chain(self.revoked.iter())
+    }
+
+    /// Returns whether this owner id is that of a hold, or of a revoked one.
+    pub(super) fn has(&self, owner: &OwnerId) -> bool {
+        self.holds.get(owner).is_some() || self.revoked.has(owner)
+    }
+
     /// Returns whether this owner id is that of a hold, or of a revoked one, of this name; an error if it is of another name.
     pub(super) fn owns(&self, owner: &OwnerId, name: &LockName) -> Result<bool, Refused> {
         match self.holds.get(owner) {
@@ -112,18 +123,25 @@ impl Tenure {
         left
     }
 
-    /// Releases a hold for the client.
+    /// Releases a hold for the client, which may have lost it (`expired`).
     pub(super) fn release(
         &mut self,
         request: RequestId,
-        name: LockName,
-        owner: OwnerId,
+        (name, owner, expired): (LockName, OwnerId, bool),
         now: Moment,
         effects: &mut Effects,
     ) -> Result<(), Refused> {
         self.owns(&owner, &name)?;
         let held = self.holds.get(&owner).map(Hold::count);
         let is_revoked = held.is_none() && self.revoked.contains(&owner, &name);
+        // Each time that it is held is given back, and one loss is counted. At its bound it ends a little early at its client.
+        let ends = self
+            .holds
+            .get(&owner)
+            .is_some_and(|hold| hold.grant.is_ending(now));
+        if expired && held.is_none_or(|count| count <= 1) && !is_revoked && !ends {
+            effects.note(Note::Expired(name.clone(), owner));
+        }
         let left = match held {
             Some(count) if count > 1 => Some(self.count_down(&owner, now, effects)),
             Some(_) => None,
@@ -462,14 +480,13 @@ impl Tenure {
             let Some(hold) = self.unhold(&owner, effects) else {
                 continue;
             };
-            effects.note(Note::Lost(owner, why));
             let name = hold.name().clone();
+            effects.note(Note::Lost(name.clone(), owner, why));
             locks.push(LostLock { name, owner, why });
             match loss {
                 // Nobody could say what is in the store now. If it was taken, then perhaps by a later grant of the same owner id.
-                Loss::Expired | Loss::Taken => {
-                    effects.clean_up(hold.grant.claim, End::Unclean, None, now)
-                }
+                Loss::Expired => effects.clean_up_expired(hold.grant.claim, now),
+                Loss::Taken => effects.clean_up(hold.grant.claim, End::Unclean, None, now),
                 // An acquire that was sent again may have been granted under the same owner id since.
                 Loss::Forced => effects.clean_up(hold.grant.claim, End::Clean, None, now),
                 _ => effects.register(owner, Interest::Forgotten),
@@ -521,8 +538,8 @@ impl Tenure {
             let Some(hold) = self.unhold(&owner, effects) else {
                 continue;
             };
-            effects.note(Note::Lost(owner, why));
             let name = hold.name().clone();
+            effects.note(Note::Lost(name.clone(), owner, why));
             locks.push(LostLock { name, owner, why });
             if stays(&hold) {
                 let count = hold.count();
@@ -596,7 +613,7 @@ impl Tenure {
             let Grant { claim, token, .. } = hold.grant;
             let why = LostWhy::Store(Loss::Forced);
             let (name, owner) = (claim.name.clone(), claim.owner);
-            effects.note(Note::Lost(owner, why));
+            effects.note(Note::Lost(name.clone(), owner, why));
             let op = Op::ForceReleaseOne(One::Holder(token));
             effects.store(Purpose::CloseRelease(claim), name.clone(), op);
             locks.push(LostLock { name, owner, why });

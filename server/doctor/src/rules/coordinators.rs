@@ -42,6 +42,8 @@ fn one(address: &str, status: &Status, findings: &mut Findings) {
             reason.unwrap_or("it does not tell this caller why")
         );
         findings.add(Error, Check::CoordinatorNotServing, address, what);
+    } else if let Some(refused) = &status.reason {
+        findings.add(Error, Check::CommandsRefused, address, refused);
     }
     for limit in &status.limits {
         near(address, limit, findings);

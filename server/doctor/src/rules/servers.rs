@@ -1,6 +1,9 @@
 //! Each Redis server by itself: version, memory, disk, and the rights of the store's user.
 
-use leasehold_store::examine::facts::{Facts, ServerReport, Topology};
+use leasehold_store::{
+    examine::facts::{Facts, ServerReport, Topology},
+    redis::status::after_subject,
+};
 
 use super::coordinators::near;
 use crate::{
@@ -24,6 +27,7 @@ pub(super) fn check(facts: &Facts, findings: &mut Findings) {
             memory(&server.server, report, findings);
             disk(&server.server, report, facts.topology, findings);
             rights(&server.server, report, facts.topology, findings);
+            refuses(&server.server, report, findings);
         }
     }
 }
@@ -57,6 +61,9 @@ fn memory(server: &str, report: &ServerReport, findings: &mut Findings) {
         };
         let what = format!("its maxmemory-policy is {policy}, and {bound}");
         findings.add(severity, Check::Evicts, server, what);
+    } else if report.maxmemory_policy.is_none() {
+        let what = "its maxmemory-policy can't be known, as the store's user may ask neither INFO nor CONFIG GET";
+        findings.add(Note, Check::Evicts, server, what);
     }
     for (name, used, limit) in [
         ("maxmemory (bytes)", report.used_memory, report.maxmemory),
@@ -105,26 +112,44 @@ fn disk(server: &str, report: &ServerReport, topology: Topology, findings: &mut 
 
 fn rights(server: &str, report: &ServerReport, topology: Topology, findings: &mut Findings) {
     let needs = |rule: &str| match topology {
-        Topology::Quorum { durable } => rule == "+info" || durable && rule == "+config|get",
+        Topology::Quorum { durable } => {
+            matches!(rule, "+info" | "INFO")
+                || durable && matches!(rule, "+config|get" | "CONFIG GET")
+        }
         _ => false,
     };
-    let (needed, wanted): (Vec<_>, Vec<_>) = report
-        .refused
-        .iter()
-        .partition(|refusal| refusal.is_needed || needs(&refusal.rule));
-    let list = |refusals: Vec<&leasehold_store::examine::facts::Refusal>| {
-        let rules = refusals.into_iter().map(|refusal| refusal.rule.as_str());
-        rules.collect::<Vec<_>>().join(" ")
-    };
-    if !needed.is_empty() {
-        let what = format!("the store's user lacks {}", list(needed));
-        findings.add(Error, Check::RedisPermission, server, what);
+    for (is_unknown, check, lacks) in [
+        (true, Check::CommandMissing, "it does not know"),
+        (false, Check::RedisPermission, "the store's user lacks"),
+    ] {
+        let refused = report.refused.iter();
+        let (needed, wanted): (Vec<_>, Vec<_>) = refused
+            .filter(|refusal| refusal.is_unknown == is_unknown)
+            .partition(|refusal| refusal.is_needed || needs(&refusal.rule));
+        let list = |refusals: Vec<&leasehold_store::examine::facts::Refusal>| {
+            let rules = refusals.into_iter().map(|refusal| refusal.rule.as_str());
+            rules
+                .collect::<Vec<_>>()
+                .join(if is_unknown { ", " } else { " " })
+        };
+        if !needed.is_empty() {
+            let what = format!("{lacks} {}", list(needed));
+            findings.add(Error, check, server, what);
+        }
+        if !wanted.is_empty() {
+            let wanted = list(wanted);
+            let what = format!("{lacks} {wanted}, which coordinators can do without");
+            findings.add(Note, check, server, what);
+        }
     }
-    if !wanted.is_empty() {
-        let what = format!(
-            "the store's user lacks {}, which coordinators can do without",
-            list(wanted)
-        );
-        findings.add(Note, Check::RedisPermission, server, what);
+}
+
+/// Names what the server refuses to any user, unless another rule has found the cause.
+fn refuses(server: &str, report: &ServerReport, findings: &mut Findings) {
+    for trouble in &report.refuses {
+        let check = Check::of(trouble.cause);
+        if !findings.has_error(check, server) {
+            findings.add(Error, check, server, after_subject(server, &trouble.reason));
+        }
     }
 }

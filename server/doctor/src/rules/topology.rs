@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use leasehold_store::{
     examine::facts::{Facts, ServerFacts, ServerReport, Topology, Trouble, Vote},
-    redis::status::DownCause,
+    redis::status::after_subject,
 };
 
 use crate::{
@@ -48,14 +48,13 @@ pub(super) fn check(observed: &Observations, facts: &Facts, findings: &mut Findi
 }
 
 fn unreachable(server: &str, trouble: &Trouble, severity: Severity, findings: &mut Findings) {
-    let check = match trouble.cause {
-        DownCause::Unreachable | DownCause::TimedOut | DownCause::Lost | DownCause::Connecting => {
-            Check::StoreUnreachable
-        }
-        DownCause::Login | DownCause::Rejected => Check::StoreRefuses,
-        _ => Check::StoreUnusable,
-    };
-    findings.add(severity, check, server, &trouble.reason);
+    let check = Check::of(trouble.cause);
+    findings.add(
+        severity,
+        check,
+        server,
+        after_subject(server, &trouble.reason),
+    );
 }
 
 /// Returns each server that answered.
@@ -119,7 +118,7 @@ fn sentinels(facts: &Facts, findings: &mut Findings) {
                     Warning,
                     Check::SentinelAway,
                     &sentinel.sentinel,
-                    &trouble.reason,
+                    after_subject(&sentinel.sentinel, &trouble.reason),
                 );
             }
         }

@@ -1,5 +1,6 @@
 use std::{fs, time::Duration};
 
+use leasehold_core::id::SessionId;
 use tempfile::TempDir;
 
 use super::*;
@@ -192,6 +193,7 @@ async fn a_resumed_hold_keeps_what_is_known_of_it() {
         client_name: ClientName::default(),
         ttl: Duration::from_secs(10),
         count: 1,
+        max_hold: None,
     };
     let held = |token| (Some(FencingToken::new(token)), Mode::Exclusive);
     let of = (&Holder::default(), at(6));

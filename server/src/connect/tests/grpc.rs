@@ -86,22 +86,3 @@ async fn a_call_of_grpc_web_ends_at_its_time_and_in_its_protocol() {
         assert!(begun.elapsed() < Duration::from_millis(20));
     }
 }
-
-#[tokio::test]
-async fn grpc_web_is_one_of_grpc() {
-    let frame = envelope::wrap(0, &AcquireRequest::default().encode_to_vec());
-    let headers = [("content-type", "application/grpc-web+proto")];
-    let (asked, answered) = serve(post(ACQUIRE, &headers, frame), granted).await;
-    let asked = asked.unwrap();
-    assert_eq!(asked.headers["content-type"], "application/grpc");
-    assert_eq!(message::<AcquireRequest>(asked), AcquireRequest::default());
-    assert_eq!(
-        answered.header("content-type"),
-        "application/grpc-web+proto"
-    );
-    let mut buffer = answered.body.as_ref().into();
-    envelope::take(&mut buffer, LIMIT).unwrap().unwrap();
-    let (flags, trailers) = envelope::take(&mut buffer, LIMIT).unwrap().unwrap();
-    assert_eq!(flags, 0x80);
-    assert!(trailers.starts_with(b"grpc-status:0"), "{trailers:?}");
-}

@@ -15,6 +15,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::{
     Liveness,
+    access::Access,
     audit::{Audit, Holder},
     config::Config,
     coordinator::{
@@ -63,6 +64,7 @@ impl Site {
             metrics: Metrics::default(),
             limits: Limits::new(Config::default().into()),
             audit: Audit::default(),
+            access: Access::default(),
             liveness: Liveness::default(),
         };
         let stop = CancellationToken::new();
@@ -91,6 +93,7 @@ impl Site {
             value: Value::default(),
             ttl: Duration::from_secs(60),
             lock_delay: Duration::ZERO,
+            max_hold: None,
             mark: None,
         };
         call::acquire(&self.coordinator, request, Holder::default(), || ()).await

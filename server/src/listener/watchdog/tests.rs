@@ -61,6 +61,19 @@ async fn a_connection_is_closed_as_silent() {
     assert_eq!(ended(LONG, Some(SHORT)).await, (Some(Ending::Local), 0, 1));
 }
 
+#[tokio::test]
+async fn a_connection_may_be_silent_for_as_long_as_its_sessions_may() {
+    let (_peer, connection, connections) = pair(LONG, Some(SHORT)).await;
+    let handle = connection.handle().clone();
+    let long = handle.allow_silence(LONG);
+    drop(handle.allow_silence(SHORT));
+    let kept = tokio::time::timeout(SECOND_LOOK * 4, handle.ended()).await;
+    assert!(kept.is_err(), "{kept:?}");
+    drop(long);
+    assert_eq!(handle.ended().await, Ending::Local);
+    assert_eq!(connections.totals().silent.get(), 1);
+}
+
 /// Returns whether an HTTP/1 connection on which only part of a request comes is closed; `calls` are in flight meanwhile.
 async fn closed(calls: usize) -> bool {
     let (mut peer, mut connection, connections) = pair(LONG, Some(SHORT)).await;

@@ -159,6 +159,7 @@ impl Campaign {
                 let release = SessionRelease {
                     name: self.election.clone(),
                     owner_id: owner.as_bytes().to_vec(),
+                    expired: false,
                 };
                 Some(request(RESIGN, Request::Release(release)))
             }

@@ -65,7 +65,8 @@ impl ElectionService for Elections {
         let rights = self.streams.access.rights(request.extensions())?;
         let name = election(&request.into_inner().election, coordinator)?;
         rights.check(Permission::Inspect, Place::Election, name.as_str())?;
-        let view = names::view(coordinator, &name, 0).await?;
+        let view = names::view(coordinator, &name, 0).await;
+        let view = view.map_err(|refusal| rights.shown(refusal))?;
         let leader = Leader::of(&view).as_ref().map(convert::leader);
         Ok(Response::new(LeaderResponse { leader }))
     }
@@ -76,10 +77,11 @@ impl ElectionService for Elections {
     ) -> Result<Response<Self::ObserveStream>, Status> {
         let coordinator = &self.streams.coordinator;
         let rights = self.streams.access.rights(request.extensions())?;
+        let account = self.streams.account(request.extensions());
         let name = election(&request.into_inner().election, coordinator)?;
         rights.check(Permission::Inspect, Place::Election, name.as_str())?;
         server_stream::check_feeds(coordinator.store())?;
-        let place = coordinator.limits().watcher()?;
+        let place = coordinator.limits().watcher(account)?;
         let observer = self.watching.observe(name.clone()).await;
         let observer = observer.ok_or_else(draining)?;
         let kept = (coordinator.metrics().observers.track(), place);

@@ -3,12 +3,13 @@
 --
 -- KEYS  lock, record
 -- ARGV  its next owner id, those that it may be under, one after the other, TTL (ms; the hold's lock-delay comes on top), the
---       time to remember the token and the owner ids (ms), coordinator id, session id (empty for a unary call), client name, hold count
+--       time to remember the token and the owner ids (ms), coordinator id, session id (empty for a unary call), client name, hold count,
+--       the longest time from its grant for which it may be held (ms, 0: any)
 -- Reply DONE, token, the record | MISSING (also if there is no record of it) | TAKEN | EXPIRED (no more than the
 --       lock-delay was left, or it was held for as long as it may) | REPLACED
 
 local next, from, ttl, memory = ARGV[3], ARGV[4], tonumber(ARGV[5]), ARGV[6]
-local me, session, client, times = ARGV[7], ARGV[8], ARGV[9], tonumber(ARGV[10])
+local me, session, client, times, bound = ARGV[7], ARGV[8], ARGV[9], tonumber(ARGV[10]), tonumber(ARGV[11])
 local holder, found = call('GET', lock), call('GET', record)
 
 -- Returns the number of owner ids in `from` that were replaced, and the number of all.
@@ -40,6 +41,7 @@ if not is_known then return answer(MISSING) end
 local _, delay, coordinator, sessions, extras, former, value = read_details(found)
 local left = call('PTTL', lock)
 if delay > 0 and left >= 0 and left <= delay then return answer(EXPIRED) end
+extras = with_bound(extras, bound)
 if not is_next and is_bound_over(found, extras) then return answer(EXPIRED) end
 local full = is_full()
 -- First: after a write like this one Redis lets a script go on even when it is out of memory. Then it

@@ -102,8 +102,10 @@ pub struct ServerReport {
     pub min_replicas_to_write: Option<u64>,
     /// The setting `cluster-require-full-coverage`, on a node of a cluster.
     pub requires_full_coverage: Option<bool>,
-    /// Rights that coordinators use and the store's user lacks.
+    /// Rights that coordinators use and the store's user lacks, and commands that the server does not know.
     pub refused: Vec<Refusal>,
+    /// Reasons why it refuses commands to any user, one for each kind.
+    pub refuses: Vec<Trouble>,
     /// Time at which the first certificate that it shows expires; `None` without TLS.
     pub certificate_expires: Option<SystemTime>,
     /// Standing of one of several independent masters; `None` in other topologies, and if it could not be read.
@@ -147,11 +149,13 @@ pub struct ReplicaFacts {
     pub lag: Option<Duration>,
 }
 
-/// Right that the store's user lacks.
+/// Right that the store's user lacks, or command that the server does not know.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Refusal {
-    /// The rule that would give it, as an ACL has it: `+get`, `~lock:*` or `&lh:*`.
+    /// The rule that would give it, as an ACL has it: `+get`, `~lock:*` or `&lh:*`; the command's name if it is unknown.
     pub rule: String,
+    /// Whether no rule gives it, because the server does not know the command: it was renamed, or is newer than the server.
+    pub is_unknown: bool,
     /// Whether coordinators can't serve without it.
     pub is_needed: bool,
 }

@@ -2,9 +2,11 @@
 //! read for the metrics.
 
 mod histogram;
+mod refusals;
 mod script;
 
 use std::{
+    fmt,
     sync::{
         Arc,
         atomic::{AtomicI64, AtomicU64, Ordering},
@@ -12,12 +14,17 @@ use std::{
     time::Duration,
 };
 
+use self::refusals::{Refusals, WRONG_TYPE};
 pub use self::{
     histogram::{Histogram, Snapshot},
     script::{Failure, Script},
 };
-use crate::clock;
+use crate::{
+    cause::{DownCause, is_wrong_type, words},
+    clock,
+};
 use leasehold_core::failure::StoreError;
+use redis::ServerError;
 
 /// Bounds from 50 µs to 10 s: from a server in the same data centre to one in trouble.
 pub const CALLS: &[Duration] = &[
@@ -49,6 +56,7 @@ pub struct Measures {
     batches: Histogram,
     queued: AtomicI64,
     in_flight: AtomicI64,
+    refusals: Refusals,
 }
 
 /// Measures of one script.
@@ -81,6 +89,7 @@ impl Default for Measures {
             batches: Histogram::of_numbers(SIZES),
             queued: AtomicI64::new(0),
             in_flight: AtomicI64::new(0),
+            refusals: Refusals::default(),
         }
     }
 }
@@ -183,8 +192,37 @@ impl Meter {
         result
     }
 
+    /// Notes that a server refused a command.
+    pub(crate) fn refused(&self, server: &dyn fmt::Display, error: &ServerError) {
+        let cause = DownCause::of(error.code(), error.details());
+        let code = if is_wrong_type(error) {
+            WRONG_TYPE
+        } else {
+            error.code()
+        };
+        let refusals = &self.0.refusals;
+        refusals.note((cause, code), server, &words(error), clock::now());
+    }
+
+    /// Notes that the store can't carry out a command, which no server has refused.
+    pub(crate) fn fails(&self, cause: DownCause, what: &dyn fmt::Display, words: &str) {
+        let code = cause.codes().first().copied().unwrap_or_default();
+        let refusals = &self.0.refusals;
+        refusals.note((cause, code), what, words, clock::now());
+    }
+
+    /// Returns what servers of the store have refused in the last minute, with what to do: a sentence for each kind.
+    #[must_use]
+    pub fn refusals(&self) -> Vec<String> {
+        self.0.refusals.recent(clock::now())
+    }
+
     /// Notes a failed command.
     pub(crate) fn failed(&self, script: Script, error: &StoreError) {
+        if matches!(error, StoreError::NotReplicated { .. }) {
+            let settings = "min-replicas, replica-timeout";
+            self.fails(DownCause::NotReplicated, &"the store", settings);
+        }
         let failures = &self.0.script(script).failures;
         failures[Failure::of(error) as usize].fetch_add(1, Ordering::Relaxed);
     }

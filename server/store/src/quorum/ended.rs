@@ -18,7 +18,7 @@ impl Masters {
     pub(super) async fn ended_sessions(&self, change: Option<EndChange>) -> EndedSessions {
         let key = self.keys.ended_sessions();
         let asked = self.all.iter().map(|master| {
-            let command = ended::command(&key, change);
+            let command = ended::command(&key, change.as_ref());
             async move {
                 let reply = call(master.link(), Script::EndedSessions, command).await;
                 (votes(master), reply.and_then(ended::decode))
@@ -30,8 +30,8 @@ impl Masters {
             match result {
                 Ok(Some(marks)) => {
                     counted += usize::from(votes);
-                    for (session, count) in marks {
-                        let known = all.entry(session).or_insert(count);
+                    for (mark, count) in marks {
+                        let known = all.entry(mark).or_insert(count);
                         *known = count.max(*known);
                     }
                 }

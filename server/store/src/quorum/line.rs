@@ -168,6 +168,7 @@ impl Line {
         acquire.session = resume.session;
         acquire.client_name = resume.client_name.clone();
         acquire.ttl = resume.ttl;
+        acquire.max_hold = resume.bound(acquire.max_hold);
         acquire.wait = true;
         acquire.again = false;
         Some(place)

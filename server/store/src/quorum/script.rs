@@ -259,6 +259,7 @@ impl Ask {
             .arg(session(resume.session.as_ref()))
             .arg(resume.client_name.as_str())
             .arg(resume.count)
+            .arg(resume.max_hold.map_or(0, millis))
     }
 
     /// Returns a call of `release.lua`.

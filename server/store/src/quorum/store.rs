@@ -67,6 +67,7 @@ impl QuorumStore {
                     connections: 1,
                     command_timeout: options.timeout,
                     scripts: script::texts(),
+                    meter: options.meter.clone(),
                     ..LinkOptions::default()
                 },
             );
@@ -146,7 +147,11 @@ impl Inner {
         });
     }
 
-    async fn view(self: Arc<Self>, name: LockName, waiters: usize) -> Result<Stamped, StoreError> {
+    async fn view(
+        self: Arc<Self>,
+        name: LockName,
+        (waiters, value_bytes): (usize, usize),
+    ) -> Result<Stamped, StoreError> {
         let seen = self.masters.look(&name).await?;
         let holder = seen.holder();
         let (waiters, waiter_count) = self.lines.waiters(&name, waiters);
@@ -160,6 +165,7 @@ impl Inner {
             waiters,
             waiter_count,
         };
+        let view = view.with_values_of(value_bytes);
         Ok(seen.round.stamp(Reply::Seen(Box::new(view))))
     }
 
@@ -263,8 +269,11 @@ impl LockStore for QuorumStore {
             Op::Reduce { .. } => {
                 answer.give(Err(not_offered("to give permits back", ALONE)));
             }
-            Op::View { waiters } => {
-                let view = Arc::clone(inner).view(name.clone(), waiters);
+            Op::View {
+                waiters,
+                value_bytes,
+            } => {
+                let view = Arc::clone(inner).view(name.clone(), (waiters, value_bytes));
                 inner.answer(name, answer, view);
             }
             Op::Edges => {

@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{
     lane::Lane,
-    store::{Acknowledgement, unanswered},
+    store::{Acknowledgement, Options, unanswered},
 };
 
 /// Connections that may wait for replicas at the same time. With fewer, a dead replica would delay answers that a living one
@@ -59,10 +59,11 @@ struct Request {
 
 impl Acknowledgement {
     /// Returns the options of its link, whose time-out exceeds the replicas', so that a dead replica does not break the link.
-    pub(super) fn link_options(self, command_timeout: Duration) -> LinkOptions {
+    pub(super) fn link_options(self, options: &Options) -> LinkOptions {
         LinkOptions {
             connections: AT_ONCE,
-            command_timeout: self.timeout + command_timeout,
+            command_timeout: self.timeout + options.timeout,
+            meter: options.meter.clone(),
             ..LinkOptions::default()
         }
     }

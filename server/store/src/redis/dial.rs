@@ -23,7 +23,7 @@ use super::{
     status::{DownCause, Fault},
     url::{Kind, RedisTarget, Tls},
 };
-use crate::certificates::earliest;
+use crate::{cause::certificate_alert, certificates::earliest};
 
 /// Most requests that wait for the connection's writer before their senders wait. Each is a whole batch.
 const PIPELINE_BUFFER: usize = 256;
@@ -168,6 +168,9 @@ impl Dial<'_> {
         let connector = TlsConnector::from(tls.settings.current());
         let connected = connector.connect(tls.name.clone(), stream).await;
         connected.map_err(|error| {
+            if let Some(alert) = certificate_alert(&error) {
+                return self.certificate_wanted(alert);
+            }
             let cause = error.get_ref().and_then(|error| error.downcast_ref());
             let reason = match cause {
                 Some(rustls::Error::InvalidMessage(_)) => {
@@ -235,13 +238,21 @@ impl Dial<'_> {
         channels: &[Vec<u8>],
         patterns: &[Vec<u8>],
     ) -> Result<(), Fault> {
+        // Redis does not say which channel it refuses. One user's rules are for all of these alike.
+        let first = |of: &[Vec<u8>]| {
+            let first = of
+                .first()
+                .map(|it| String::from_utf8_lossy(it).into_owned());
+            first.unwrap_or_default()
+        };
         let subscribed = connection.subscribe(channels).await;
-        subscribed.map_err(|error| self.failed("SUBSCRIBE", error))?;
+        subscribed
+            .map_err(|error| self.failed(&format!("SUBSCRIBE {}", first(channels)), error))?;
         if patterns.is_empty() {
             return Ok(());
         }
         let subscribed = connection.psubscribe(patterns).await;
-        subscribed.map_err(|error| self.failed("PSUBSCRIBE", error))
+        subscribed.map_err(|error| self.failed(&format!("PSUBSCRIBE {}", first(patterns)), error))
     }
 
     fn with_login(&self, mut info: RedisConnectionInfo) -> RedisConnectionInfo {

@@ -350,8 +350,11 @@ fn arguments(cmd: &mut Cmd, command: &Command) {
             cmd.arg(millis(resume.ttl));
             let _ = stream(&mut cmd.writer_for_next_arg(), resume);
         }
-        Op::View { waiters } => {
-            cmd.arg(*waiters);
+        Op::View {
+            waiters,
+            value_bytes,
+        } => {
+            cmd.arg(*waiters).arg(*value_bytes);
         }
         Op::Look { feed } => {
             cmd.arg(Channels::of_feed(*feed));

@@ -1,9 +1,9 @@
 //! Marks of sessions that operators have ended: see [`leasehold_core::ended`].
 
-use std::sync::LazyLock;
+use std::{sync::LazyLock, time::Duration};
 
 use leasehold_core::{
-    ended::{EndChange, EndedCount},
+    ended::{EndChange, EndedCount, Mark},
     failure::StoreError,
     id::SessionId,
 };
@@ -17,20 +17,28 @@ pub static SCRIPT: &str = include_str!("../../lua/ended_sessions.lua");
 static HASH: LazyLock<String> = LazyLock::new(|| Script::new(SCRIPT).get_hash().to_owned());
 
 /// Returns the call of the script.
-pub(crate) fn command(key: &str, change: Option<EndChange>) -> Cmd {
+pub(crate) fn command(key: &str, change: Option<&EndChange>) -> Cmd {
     let mut command = redis::cmd("EVALSHA");
     command.arg(&*HASH).arg(1).arg(key);
-    let (session, kept_for, count) = match change {
-        None => return command,
-        Some(EndChange::Mark(session, kept_for)) => (session, kept_for, EndedCount::default()),
-        Some(EndChange::Count(session, count)) => (session, std::time::Duration::ZERO, count),
+    let Some(change) = change else {
+        return command;
     };
-    command.arg(&session.as_bytes()[..]);
-    command.arg(u64::try_from(kept_for.as_millis()).unwrap_or(u64::MAX));
-    command
-        .arg(count.sessions)
-        .arg(count.holds)
-        .arg(count.waiters);
+    let millis = |time: &Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
+    let (kept_for, count) = match change {
+        EndChange::Mark(_, kept_for) => (millis(kept_for), EndedCount::default()),
+        EndChange::Count(_, count) => (0, *count),
+        EndChange::Settle(_, kept_for) => (-millis(kept_for), EndedCount::default()),
+    };
+    let mark = change.mark();
+    command.arg([&mark.session.as_bytes()[..], mark.by.as_bytes()].concat());
+    command.arg(kept_for);
+    let EndedCount {
+        sessions,
+        holds,
+        waiters,
+        denied,
+    } = count;
+    command.arg(&[sessions, holds, waiters, denied]);
     command
 }
 
@@ -51,14 +59,20 @@ fn read(reply: Value) -> Option<Option<Marks>> {
         return Some(None);
     }
     let marks = items.map(|item| {
-        let (id, sessions, holds, waiters): (Vec<u8>, _, _, _) =
+        let (mark, sessions, holds, waiters, denied): (Vec<u8>, _, _, _, _) =
             redis::from_redis_value(item).ok()?;
         let count = EndedCount {
             sessions,
             holds,
             waiters,
+            denied,
         };
-        Some((SessionId::parse(&id)?, count))
+        let (session, by) = mark.split_at_checked(16)?;
+        let mark = Mark {
+            session: SessionId::parse(session)?,
+            by: String::from_utf8(by.to_vec()).ok()?.into(),
+        };
+        Some((mark, count))
     });
     marks.collect::<Option<_>>().map(Some)
 }

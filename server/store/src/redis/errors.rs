@@ -1,9 +1,10 @@
 //! Conversion of Redis errors to store errors.
 
 use leasehold_core::name::LockName;
-use redis::{RedisError, ServerError, ServerErrorKind};
+use redis::{RedisError, ServerError};
 
-use super::status::LinkError;
+use super::status::{DownCause, LinkError};
+use crate::cause::is_wrong_type;
 use leasehold_core::failure::StoreError;
 
 pub(crate) fn link_error(error: &LinkError) -> StoreError {
@@ -17,55 +18,35 @@ pub(crate) fn link_error(error: &LinkError) -> StoreError {
 
 /// Converts the error of one command. Shows only its code, because the text could repeat arguments, and with them owner ids.
 pub(crate) fn server_error(name: &LockName, error: &ServerError) -> StoreError {
-    // Before version 7, scripts report the errors of their commands with the code inside the text. Without the hyphen, the
-    // same letters may be part of a user's name.
-    let says = |code: &str| {
-        let inside = format!("-{code} ");
-        error.code() == code
-            || error
-                .details()
-                .is_some_and(|details| details.contains(&inside))
-    };
-    if says("WRONGTYPE") {
+    if is_wrong_type(error) {
         return StoreError::WrongType { name: name.clone() };
     }
-    if says("READONLY") {
-        return StoreError::Unavailable {
-            reason: "Redis is a replica now (READONLY)".into(),
-        };
-    }
-    if says("OOM") {
-        return StoreError::Refused {
-            reason: "Redis is out of memory (OOM): raise maxmemory".into(),
-        };
-    }
-    StoreError::Refused {
-        reason: format!("Redis answered with the error {}", error.code()),
-    }
+    refused(error.code(), error.details())
 }
 
 /// Converts the error of a whole call, none of whose commands was carried out.
 pub(crate) fn call_error(error: &RedisError) -> StoreError {
-    match error.kind() {
-        redis::ErrorKind::Server(ServerErrorKind::ClusterDown) => StoreError::Unavailable {
-            reason:
-                "the Redis Cluster, or a part of it, serves nothing for the moment (CLUSTERDOWN)"
-                    .into(),
-        },
-        redis::ErrorKind::Server(
-            ServerErrorKind::ReadOnly | ServerErrorKind::BusyLoading | ServerErrorKind::MasterDown,
-        ) => StoreError::Unavailable {
-            reason: error_text(error),
-        },
-        _ => StoreError::Refused {
-            reason: error_text(error),
+    match error.code() {
+        Some(code) => refused(code, error.detail()),
+        None => StoreError::Refused {
+            reason: format!("Redis answered with an error ({:?})", error.kind()),
         },
     }
 }
 
-fn error_text(error: &RedisError) -> String {
-    match error.code() {
-        Some(code) => format!("Redis answered with the error {code}"),
-        None => format!("Redis answered with an error ({:?})", error.kind()),
+fn refused(code: &str, details: Option<&str>) -> StoreError {
+    let cause = DownCause::of(code, details);
+    let reason = match cause {
+        DownCause::Rejected => format!("Redis answered with the error {code}"),
+        // Before version 7, scripts wrap errors into others.
+        _ => {
+            let code = cause.codes().first().unwrap_or(&code);
+            format!("Redis {} ({code})", cause.says())
+        }
+    };
+    if cause.is_unfit() || cause == DownCause::ClusterDown {
+        StoreError::Unavailable { reason }
+    } else {
+        StoreError::Refused { reason }
     }
 }

@@ -37,7 +37,9 @@ pub fn read_reply(reply: &Value, nonce: u64, commands: usize) -> Vec<String> {
     if let Err(error) = board.take(&Arc::new(Publication::default()), reply.clone()) {
         refused.push(error.to_string());
     }
-    let _ = replies::unfit_server(std::slice::from_ref(reply));
+    replies::each_error(std::slice::from_ref(reply), &mut |error| {
+        let _ = (replies::unfit(error), crate::cause::words(error));
+    });
     if let Value::ServerError(error) = reply {
         if let Ok(name) = LockName::parse("a") {
             refused.push(errors::server_error(&name, error).to_string());

@@ -8,10 +8,12 @@ use tracing::debug;
 
 use super::{
     dial::{Dial, RunId},
+    keys::NOTHING,
     replies::unfit,
     status::{DownCause, Fault},
     url::Kind,
 };
+use crate::cause::{all_words, certificate_alert, words};
 
 /// Name under which `CLIENT LIST` shows the connections.
 const CLIENT_NAME: &str = "leasehold";
@@ -29,7 +31,10 @@ impl Dial<'_> {
             command.arg(login.user.as_deref()).arg(&*login.password);
         }
         match connection.send_packed_command(&command).await {
-            Ok(Value::ServerError(error)) => Err(self.login_refused(&error)),
+            // Redis refuses pings while its disk fails, and logs in nevertheless.
+            Ok(Value::ServerError(error)) if !cause_of(&error).refuses_some() => {
+                Err(self.login_refused(&error))
+            }
             Ok(_) => Ok(()),
             Err(error) => Err(self.lost(&error)),
         }
@@ -46,6 +51,10 @@ impl Dial<'_> {
         pipeline.cmd("CONFIG").arg("GET").arg("maxmemory-policy");
         pipeline.cmd("ROLE");
         pipeline.cmd("INFO");
+        let is_alone = self.target.kind() == Kind::Server;
+        if is_alone {
+            pipeline.cmd("DEL").arg(&NOTHING);
+        }
         // PING is refused while the server loads its data or has lost its master; some of the rest is not.
         pipeline.cmd("PING");
         pipeline.cmd("SELECT").arg(self.target.database());
@@ -58,9 +67,11 @@ impl Dial<'_> {
         let mut replies = sent.map_err(|error| self.lost(&error))?.into_iter();
         let (_named, policy) = (replies.next(), replies.next());
         self.check_role(replies.next())?;
-        // A user may be forbidden to ask. A node of a cluster then shows itself by MOVED.
         let info = replies.next().unwrap_or(Value::Nil);
         self.check_alone(&info)?;
+        if is_alone {
+            self.check_deletion(replies.next())?;
+        }
         let must_succeed = [
             ("PING", DownCause::Rejected),
             ("SELECT", DownCause::Database),
@@ -69,7 +80,9 @@ impl Dial<'_> {
             .into_iter()
             .chain(std::iter::repeat(("SCRIPT LOAD", DownCause::Rejected)));
         for ((command, cause), reply) in must_succeed.zip(replies) {
-            if let Value::ServerError(error) = reply {
+            if let Value::ServerError(error) = reply
+                && !cause_of(&error).refuses_some()
+            {
                 return Err(self.refused(command, &error, cause));
             }
         }
@@ -85,7 +98,7 @@ impl Dial<'_> {
             Some(Value::ServerError(error)) if unfit(&error).is_some() => {
                 return Err(self.refused("ROLE", &error, DownCause::Rejected));
             }
-            // A user may be forbidden to ask. A replica then shows itself by READONLY.
+            // A user may be forbidden to ask. A replica then shows itself by the deletion.
             _ => {
                 debug!("{self} does not tell its role; taking it for a master");
                 return Ok(());
@@ -103,7 +116,7 @@ impl Dial<'_> {
                 let reason = format!(
                     "{self} is a {role}, which keeps no locks; give the address of a master"
                 );
-                Err(Fault::new(DownCause::Rejected, reason))
+                Err(Fault::new(DownCause::WrongKind, reason))
             }
         }
     }
@@ -111,17 +124,35 @@ impl Dial<'_> {
     /// Refuses a node of a cluster, which would serve some locks and refuse others.
     fn check_alone(&self, info: &Value) -> Result<(), Fault> {
         let in_cluster = info_field(info, "cluster_enabled").is_some_and(|is| is == "1");
-        if !in_cluster || self.target.kind() == Kind::Node {
-            return Ok(());
+        if in_cluster && self.target.kind() == Kind::Server {
+            return Err(self.in_cluster());
         }
+        Ok(())
+    }
+
+    /// Refuses what a deletion of nothing shows, by a user who may ask neither `ROLE` nor `INFO`: a replica, and a node of a cluster.
+    fn check_deletion(&self, deleted: Option<Value>) -> Result<(), Fault> {
+        let Some(Value::ServerError(error)) = deleted else {
+            return Ok(());
+        };
+        if matches!(error.code(), "CROSSSLOT" | "MOVED" | "CLUSTERDOWN") {
+            return Err(self.in_cluster());
+        }
+        match unfit(&error) {
+            Some(_) => Err(self.refused("DEL", &error, DownCause::Rejected)),
+            None => Ok(()),
+        }
+    }
+
+    fn in_cluster(&self) -> Fault {
         let reason = format!(
             "{self} is a node of a cluster, which keeps only a part of the locks; give the cluster's nodes as \
              redis+cluster://host,host,host, or rediss+cluster:// with TLS"
         );
-        Err(Fault::new(DownCause::InCluster, reason))
+        Fault::new(DownCause::WrongKind, reason)
     }
 
-    /// Explains a refused login. Shows only the error's code: the text of some repeats the arguments, password included.
+    /// Explains a refused login. The text of some errors repeats the arguments, password included, and is not shown.
     pub(super) fn login_refused(&self, error: &ServerError) -> Fault {
         let details = error.details().unwrap_or_default();
         let where_to = match self.target.kind() {
@@ -145,28 +176,21 @@ impl Dial<'_> {
                 DownCause::Login,
                 format!("has no password, but is given one; remove what is given {where_to}"),
             ),
-            _ if details.contains("max number of clients") => (
-                DownCause::Rejected,
-                "has as many clients as it takes; raise its maxclients, or end some".to_owned(),
-            ),
-            _ => (
-                unfit(error).unwrap_or(DownCause::Login),
-                "refused the login".to_owned(),
-            ),
+            _ => match cause_of(error) {
+                DownCause::Rejected => (DownCause::Login, "refused the login".to_owned()),
+                cause => (cause, cause.says().to_owned()),
+            },
         };
-        Fault::new(cause, format!("{self} {what} ({})", error.code()))
+        Fault::new(cause, format!("{self} {what} ({})", words(error)))
     }
 
     fn refused(&self, command: &str, error: &ServerError, otherwise: DownCause) -> Fault {
-        let cause = match error.code() {
-            "NOPERM" => DownCause::Login,
-            _ => unfit(error).unwrap_or(otherwise),
+        let cause = match cause_of(error) {
+            DownCause::Rejected => otherwise,
+            cause => cause,
         };
-        let details = error.details().unwrap_or_default();
-        Fault::new(
-            cause,
-            format!("{self} refused {command}: {} {details}", error.code()),
-        )
+        let reason = format!("{self} refused {command}: {}", all_words(error));
+        Fault::new(cause, reason)
     }
 
     pub(super) fn failed(&self, command: &str, error: RedisError) -> Fault {
@@ -189,11 +213,27 @@ impl Dial<'_> {
             );
             return Fault::new(DownCause::NotRedis, reason);
         }
+        if let Some(alert) = certificate_alert(error) {
+            return self.certificate_wanted(alert);
+        }
         Fault::new(
             DownCause::Lost,
             format!("{self} closed the connection while it was set up: {error}{hint}"),
         )
     }
+
+    /// Returns the fault of a server that ended a TLS connection because of our certificate, or because there was none. With TLS
+    /// 1.3 it does so after the handshake.
+    pub(super) fn certificate_wanted(&self, alert: &str) -> Fault {
+        let reason = format!(
+            "{self} does not accept our certificate, or asks for one and got none (TLS alert {alert})"
+        );
+        Fault::new(DownCause::CertificateWanted, reason)
+    }
+}
+
+fn cause_of(error: &ServerError) -> DownCause {
+    DownCause::of(error.code(), error.details())
 }
 
 /// Returns the command that loads a script.

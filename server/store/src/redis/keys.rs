@@ -15,6 +15,8 @@ use redis::{Cmd, RedisWrite};
 pub const SLOTS: u16 = 16_384;
 /// Prefix of Leasehold's own keys, which no lock key may have.
 const OURS: &str = "lh:";
+/// Keys that nothing is ever stored in, of different slots of a cluster.
+pub(super) const NOTHING: [&str; 2] = ["lh:{0}:nothing", "lh:{1}:nothing"];
 
 /// Short text for every slot, which hashes to it.
 ///
@@ -118,9 +120,10 @@ impl Keys {
         format!("{OURS}blocked-waits:{}", self.prefix)
     }
 
-    /// Returns the key of the marks of ended sessions.
+    /// Returns the key of the marks of ended sessions. Earlier builds used `lh:ended-sessions:…` in another format; this one neither
+    /// reads nor writes that key.
     pub fn ended_sessions(&self) -> String {
-        format!("{OURS}ended-sessions:{}", self.prefix)
+        format!("{OURS}session-ends:{}", self.prefix)
     }
 
     /// Returns the key of the coordinators' agreement at each of several independent masters.

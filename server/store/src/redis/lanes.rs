@@ -82,7 +82,7 @@ impl Lanes {
         observer: SharedObserver,
     ) -> Arc<Self> {
         let acknowledger = options.acknowledgement.map(|wanted| {
-            let link = Link::start_at(place.clone(), wanted.link_options(options.timeout));
+            let link = Link::start_at(place.clone(), wanted.link_options(options));
             Arc::new(Acknowledger::new(link, wanted, options.coordinator.clone()))
         });
         let link = Link::start_at(
@@ -90,6 +90,7 @@ impl Lanes {
             LinkOptions {
                 connections: options.connections,
                 command_timeout: options.timeout,
+                meter: options.meter.clone(),
                 scripts: vec![
                     script.text(),
                     Arc::from(blocked::SCRIPT),

@@ -20,13 +20,14 @@ use super::{
     handshake::load_script,
     listening::{Heard, forward_to},
     place::Place,
-    replies::{into_result, is_missing_script, unfit_server},
+    replies::{each_error, into_result, is_missing_script, is_redirection, unfit},
     slot::{Live, Slot},
     status::{Board, DownCause, Fault, LinkError, LinkStatus},
     upkeep::{Timing, Upkeep},
     url::RedisTarget,
 };
 pub use super::{listening::Listening, slot::ConnectionId};
+use crate::measure::Meter;
 
 /// Options of a link. The defaults suit a Redis server in the same data centre.
 #[derive(Clone, Debug)]
@@ -42,6 +43,8 @@ pub struct LinkOptions {
     pub ping_interval: Duration,
     /// Lua scripts that every command connection loads before it is used, to be called by `EVALSHA`.
     pub scripts: Vec<Arc<str>>,
+    /// Notes what the server refuses.
+    pub meter: Meter,
 }
 
 impl Default for LinkOptions {
@@ -52,6 +55,7 @@ impl Default for LinkOptions {
             dial_timeout: Duration::from_millis(500),
             ping_interval: Duration::from_millis(500),
             scripts: Vec::new(),
+            meter: Meter::default(),
         }
     }
 }
@@ -69,6 +73,7 @@ struct Inner {
     board: Arc<Board>,
     scripts: Arc<[Arc<str>]>,
     timing: Timing,
+    meter: Meter,
     /// Ended when this is dropped. They do not keep this alive.
     _tasks: Vec<AbortOnDropHandle<()>>,
 }
@@ -103,6 +108,7 @@ impl Link {
             dial_timeout,
             ping_interval,
             scripts,
+            meter,
         } = options;
         let scripts: Arc<[Arc<str>]> = scripts.into();
         let subject = place.to_string();
@@ -129,6 +135,7 @@ impl Link {
                     scripts: Arc::clone(&scripts),
                 },
                 timing,
+                meter: meter.clone(),
                 warns_of_eviction: index == 0,
             };
             tasks.push(AbortOnDropHandle::new(tokio::spawn(upkeep.run())));
@@ -140,6 +147,7 @@ impl Link {
             board,
             scripts,
             timing,
+            meter,
             _tasks: tasks,
         };
         Self {
@@ -154,8 +162,8 @@ impl Link {
     /// connection lasts. The one exception: commands that fail because the server's script cache was emptied are sent
     /// again behind the rest, after the scripts were loaded.
     ///
-    /// A `READONLY`, `MASTERDOWN` or `LOADING` reply is returned as the error that it is: that command was not
-    /// executed. The connection is given up nevertheless, because this server is no master, or none yet.
+    /// A `READONLY`, `MASTERDOWN`, `LOADING` or `BUSY` reply is returned as the error that it is: that command was not
+    /// executed. The connection is given up nevertheless, because this server is no master, or serves nobody now.
     ///
     /// Commands must not be empty, block, or change the connection (`SUBSCRIBE`, `SELECT`, `MULTI`, `CLIENT REPLY`).
     ///
@@ -275,13 +283,13 @@ impl Link {
     pub(super) fn listen(&self, what: &str, of: Heard, listener: Listener) -> Listening {
         let place = self.inner.place.clone();
         let what = format!("{what} {self}");
-        Listening::start(
-            place,
-            self.inner.timing,
-            (what, &self.inner.board),
-            of,
-            listener,
-        )
+        let Inner {
+            timing,
+            board,
+            meter,
+            ..
+        } = &*self.inner;
+        Listening::start(place, *timing, (what, board, meter), of, listener)
     }
 
     /// Returns the number of command connections: batches whose shards are equal modulo this share one.
@@ -349,10 +357,13 @@ impl Link {
                 "the number of replies is not that of the commands",
             )));
         }
-        if let Some((cause, code)) = unfit_server(&replies) {
-            let fault = Fault::new(cause, format!("{self} refuses commands with {code}"));
-            slot.give_up(live.id, fault);
-        }
+        each_error(&replies, &mut |error| {
+            if unfit(error).is_some() {
+                slot.give_up(live.id, Fault::answered(self, error));
+            } else if !is_redirection(error) {
+                self.inner.meter.refused(self, error);
+            }
+        });
         Ok(replies.into_iter().map(into_result).collect())
     }
 }

@@ -17,7 +17,7 @@ use super::{
     status::{Board, DownCause, Fault, LinkStatus},
     upkeep::{Timing, Upkeep},
 };
-use crate::feed::FeedItem;
+use crate::{feed::FeedItem, measure::Meter};
 
 /// Channels and patterns that are subscribed from the beginning.
 #[derive(Debug, Default)]
@@ -35,12 +35,12 @@ pub struct Listening {
 }
 
 impl Listening {
-    /// Starts to connect to `place`; each connection listens to `of`. The log calls it `what`, and `commands` are the command
-    /// connections to the same place.
+    /// Starts to connect to `place`; each connection listens to `of`. The log calls it `what`, `commands` are the command
+    /// connections to the same place, and `meter` notes refusals.
     pub(super) fn start(
         place: Place,
         timing: Timing,
-        (what, commands): (String, &Arc<Board>),
+        (what, commands, meter): (String, &Arc<Board>, &Meter),
         of: Heard,
         listener: Listener,
     ) -> Self {
@@ -59,6 +59,7 @@ impl Listening {
                 listener,
             },
             timing,
+            meter: meter.clone(),
             warns_of_eviction: false,
         };
         Self {

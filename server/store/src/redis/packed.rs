@@ -48,6 +48,7 @@ fn sized_session(writer: &mut impl Write, of: Option<&SessionId>) -> io::Result<
 /// Writes the stream that resumes, in the format of `lua/resume.lua`.
 pub(super) fn stream(writer: &mut impl Write, resume: &Resume) -> io::Result<()> {
     writer.write_all(&resume.count.max(1).to_be_bytes())?;
+    writer.write_all(&resume.max_hold.map_or(0, millis).to_be_bytes())?;
     sized_session(writer, resume.session.as_ref())?;
     writer.write_all(resume.client_name.as_str().as_bytes())
 }

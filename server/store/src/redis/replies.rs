@@ -18,31 +18,30 @@ pub(super) fn is_missing_script(result: &RedisResult<Value>) -> bool {
     matches!(result, Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript))
 }
 
-/// Returns the first reply, errors inside arrays included, that shows that this server cannot be used at all, with its code.
-/// The server sent each of them *instead of* executing the command.
-pub(super) fn unfit_server(replies: &[Value]) -> Option<(DownCause, &str)> {
-    replies.iter().find_map(|reply| match reply {
-        Value::ServerError(error) => Some((unfit(error)?, error.code())),
-        Value::Array(items) => unfit_server(items),
-        _ => None,
-    })
+/// Passes every error reply to a function, errors inside arrays included.
+pub(super) fn each_error(replies: &[Value], look: &mut impl FnMut(&ServerError)) {
+    for reply in replies {
+        match reply {
+            Value::ServerError(error) => look(error),
+            Value::Array(items) => each_error(items, look),
+            _ => {}
+        }
+    }
 }
 
-/// Returns what an error reply says about the server as a whole, if anything.
+/// Returns what an error reply says about the server as a whole, if it can't be used at all. The server sent it *instead of*
+/// executing the command.
 pub(super) fn unfit(error: &ServerError) -> Option<DownCause> {
-    match error.code() {
-        "READONLY" | "MASTERDOWN" => Some(DownCause::NotMaster),
-        "LOADING" => Some(DownCause::Loading),
-        "NOAUTH" => Some(DownCause::Login),
-        // Before Redis 7, an error that a script runs into is wrapped into another one.
-        _ if error
-            .details()
-            .is_some_and(|details| details.contains("-READONLY ")) =>
-        {
-            Some(DownCause::NotMaster)
-        }
-        _ => None,
-    }
+    Some(DownCause::of(error.code(), error.details())).filter(|cause| cause.is_unfit())
+}
+
+/// Returns whether an error sends the command elsewhere or has it sent again, which is no refusal.
+pub(super) fn is_redirection(error: &ServerError) -> bool {
+    let is_moving = || {
+        let details = error.details();
+        details.is_some_and(|details| details.contains("non local key"))
+    };
+    matches!(error.code(), "NOSCRIPT" | "MOVED" | "ASK" | "TRYAGAIN") || is_moving()
 }
 
 #[cfg(test)]
@@ -51,6 +50,12 @@ mod tests {
 
     fn reply(text: &str) -> Value {
         redis::parse_redis_value(text.as_bytes()).unwrap()
+    }
+
+    fn unfit_server(replies: &[Value]) -> Option<DownCause> {
+        let mut found = None;
+        each_error(replies, &mut |error| found = found.or(unfit(error)));
+        found
     }
 
     #[test]
@@ -64,11 +69,10 @@ mod tests {
             "*1\r\n-@user_script: 1: -READONLY You can't write\r\n",
         ] {
             let replies = [Value::Okay, reply(text)];
-            let (cause, _) = unfit_server(&replies).unwrap();
-            assert_eq!(cause, DownCause::NotMaster, "{text}");
+            assert_eq!(unfit_server(&replies), Some(DownCause::NotMaster), "{text}");
         }
         let loading = [reply("-LOADING Redis is loading the dataset in memory\r\n")];
-        assert_eq!(unfit_server(&loading).unwrap().0, DownCause::Loading);
+        assert_eq!(unfit_server(&loading), Some(DownCause::Loading));
     }
 
     #[test]

@@ -3,70 +3,16 @@
 use std::{
     fmt,
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
+use redis::ServerError;
 use thiserror::Error;
-use tokio::sync::watch;
+use tokio::{sync::watch, time::Instant};
 use tracing::{debug, info, warn};
 
-/// Kind of reason why a connection is down.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum DownCause {
-    /// The first dial is still under way.
-    Connecting,
-    /// The host has no address, or nothing accepts connections there.
-    Unreachable,
-    /// It did not answer in time: a dial, a ping or a run of commands.
-    TimedOut,
-    /// The TLS handshake failed: a certificate of another authority or name, or no TLS at all.
-    Tls,
-    /// The server does not speak the protocol of Redis: an HTTP server, for example.
-    NotRedis,
-    /// The user or password is wrong, missing, not wanted, or not permitted to do what a lock needs.
-    Login,
-    /// The database number does not exist there.
-    Database,
-    /// It is a replica (or has become one), which cannot grant locks.
-    NotMaster,
-    /// It is a node of a cluster, although the URL names a single server.
-    InCluster,
-    /// The master is another server now.
-    Moved,
-    /// The sentinels know no master of the name that they were asked for.
-    NoSuchMaster,
-    /// It is still reading its data from disk.
-    Loading,
-    /// The connection was closed or broke.
-    Lost,
-    /// The server refused to serve this connection for another reason, such as too many clients.
-    Rejected,
-    /// More messages came over it than were read.
-    Overflow,
-    /// The layer above found a reply that did not answer its command.
-    WrongReply,
-    /// Of several independent masters, too few have a vote.
-    NoMajority,
-    /// Independent masters have wrong settings, or other coordinators have different ones.
-    Disagreement,
-}
-
-impl DownCause {
-    /// Returns whether waiting will hardly help, because an operator must change the configuration of a server or of the
-    /// coordinator. The link goes on dialling all the same.
-    pub fn needs_operator(self) -> bool {
-        matches!(
-            self,
-            Self::Tls
-                | Self::NotRedis
-                | Self::Login
-                | Self::Database
-                | Self::InCluster
-                | Self::NoSuchMaster
-                | Self::Disagreement
-        )
-    }
-}
+pub use crate::cause::DownCause;
+use crate::cause::words;
 
 /// Reason why a connection is down: the kind, and a sentence for people, which never contains a password.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,6 +27,13 @@ impl Fault {
             cause,
             reason: reason.to_string().into(),
         }
+    }
+
+    /// Returns the fault of a server that answered with an error by which it can't be used.
+    pub(super) fn answered(server: &impl fmt::Display, error: &ServerError) -> Self {
+        let cause = DownCause::of(error.code(), error.details());
+        let reason = format!("{server} {} ({})", cause.says(), words(error));
+        Self::new(cause, reason)
     }
 }
 
@@ -152,6 +105,11 @@ impl From<Fault> for LinkError {
     }
 }
 
+/// Time for which a link must be up for its next outage to be another one.
+const STEADY: Duration = Duration::from_secs(5);
+/// Interval at which a cause is logged again if the link keeps coming up and going down.
+const SAY_AGAIN: Duration = Duration::from_secs(60);
+
 /// Summary of the state of all connections of one kind, as it changes.
 #[derive(Debug)]
 pub(super) struct Board {
@@ -168,8 +126,17 @@ struct Connections {
     /// One for each connection; `None` is up.
     faults: Vec<Option<Fault>>,
     epoch: u64,
-    /// The kinds of reason already logged in this outage.
-    logged: Vec<DownCause>,
+    logged: Logged,
+}
+
+/// What the log has of an outage. Several that follow each other closely count as one.
+#[derive(Debug)]
+struct Logged {
+    /// The kinds of reason, and when each was logged.
+    causes: Vec<(DownCause, Instant)>,
+    /// Whether the log says last that the link is down.
+    says_down: bool,
+    up_since: Instant,
 }
 
 impl Board {
@@ -179,7 +146,11 @@ impl Board {
         let connections = Mutex::new(Connections {
             faults,
             epoch: 0,
-            logged: vec![fault.cause],
+            logged: Logged {
+                causes: vec![(fault.cause, Instant::now())],
+                says_down: true,
+                up_since: Instant::now(),
+            },
         });
         let (status, _) = watch::channel(fault.clone().into());
         Self {
@@ -243,23 +214,43 @@ impl Board {
     }
 
     /// Logs what is news: a line for each outage and for each new kind of reason in it, not one for each attempt. Kinds that
-    /// take turns are logged once each.
-    fn log(&self, logged: &mut Vec<DownCause>, old: &LinkStatus, new: &LinkStatus) {
+    /// take turns are logged once each, and once a minute if the link comes up in between.
+    fn log(&self, logged: &mut Logged, old: &LinkStatus, new: &LinkStatus) {
         let subject = &self.subject;
+        if old.is_up() && logged.up_since.elapsed() >= STEADY {
+            logged.causes.clear();
+        } else if old.is_up() {
+            logged.causes.retain(|(_, at)| at.elapsed() < SAY_AGAIN);
+        }
         match (old, new) {
             (LinkStatus::Down { .. }, LinkStatus::Up { epoch }) => {
-                logged.clear();
-                info!(epoch, "{subject} is up");
+                logged.up_since = Instant::now();
+                if std::mem::take(&mut logged.says_down) {
+                    info!(epoch, "{subject} is up");
+                }
             }
             (_, LinkStatus::Down { cause, reason }) if self.is_told_of() => {
                 debug!(?cause, "{subject} is down: {reason}");
             }
-            (_, LinkStatus::Down { cause, reason }) if !logged.contains(cause) => {
-                logged.push(*cause);
-                warn!(?cause, "{subject} is down: {reason}");
+            (_, LinkStatus::Down { cause, reason }) => {
+                if !logged.causes.iter().any(|(known, _)| known == cause) {
+                    logged.causes.push((*cause, Instant::now()));
+                    logged.says_down = true;
+                    let reason = after_subject(subject, reason);
+                    warn!(?cause, "{subject} is down: {reason}{}", cause.advice());
+                }
             }
-            (_, LinkStatus::Down { .. }) | (LinkStatus::Up { .. }, LinkStatus::Up { .. }) => {}
+            (LinkStatus::Up { .. }, LinkStatus::Up { .. }) => {}
         }
+    }
+}
+
+/// Returns a reason to follow a subject, to which "it" refers if the reason begins with its name.
+#[must_use]
+pub fn after_subject(subject: &str, reason: &str) -> String {
+    match reason.strip_prefix(subject) {
+        Some(rest) => format!("it{rest}"),
+        None => reason.to_owned(),
     }
 }
 
@@ -274,7 +265,7 @@ pub(crate) fn publish(sender: &watch::Sender<LinkStatus>, status: LinkStatus, su
             (LinkStatus::Down { cause: before, .. }, LinkStatus::Down { cause, .. })
                 if before == cause => {}
             (_, LinkStatus::Down { cause, reason }) => {
-                warn!(?cause, "{subject} is down: {reason}");
+                warn!(?cause, "{subject} is down: {reason}{}", cause.advice());
             }
             (LinkStatus::Up { .. }, LinkStatus::Up { .. }) => {}
         }
@@ -286,23 +277,37 @@ pub(crate) fn publish(sender: &watch::Sender<LinkStatus>, status: LinkStatus, su
 
 #[cfg(test)]
 mod tests {
+    use tokio::time::advance;
+
     use super::*;
 
-    #[test]
-    fn reasons_that_take_turns_are_logged_once_in_an_outage() {
+    #[tokio::test(start_paused = true)]
+    async fn reasons_that_take_turns_are_logged_once_in_an_outage() {
         let fault = |cause| Fault::new(cause, "for a reason");
         let board = Board::new("Redis".to_owned(), 1, &fault(DownCause::Connecting));
-        let logged = || board.connections.lock().unwrap().logged.clone();
+        let logged = || {
+            let connections = board.connections.lock().unwrap();
+            let causes = connections.logged.causes.iter().map(|(cause, _)| *cause);
+            (causes.collect::<Vec<_>>(), connections.logged.says_down)
+        };
         for _ in 0..3 {
             board.set_down(0, fault(DownCause::TimedOut));
             board.set_down(0, fault(DownCause::Tls));
         }
         let once = [DownCause::Connecting, DownCause::TimedOut, DownCause::Tls];
-        assert_eq!(logged(), once);
-        // The next outage is another one.
+        assert_eq!(logged(), (once.into(), true));
+        // A link that comes up for a moment only is in the same outage, which is logged again after a minute.
+        for (down_for, says_down) in [(1, false), (60, true)] {
+            advance(Duration::from_secs(down_for)).await;
+            board.set_up(0);
+            assert!(!logged().1);
+            advance(Duration::from_secs(1)).await;
+            board.set_down(0, fault(DownCause::Tls));
+            assert_eq!(logged().1, says_down, "{down_for} s");
+        }
         board.set_up(0);
-        assert_eq!(logged(), []);
-        board.set_down(0, fault(DownCause::Tls));
-        assert_eq!(logged(), [DownCause::Tls]);
+        advance(STEADY).await;
+        board.set_down(0, fault(DownCause::TimedOut));
+        assert_eq!(logged(), (vec![DownCause::TimedOut], true));
     }
 }

@@ -156,7 +156,7 @@ impl LockStore for RedisStore {
 
     fn ended_sessions(&self, change: Option<EndChange>) -> BoxFuture<'_, EndedSessions> {
         let key = self.keys.ended_sessions();
-        let command = ended::command(&key, change);
+        let command = ended::command(&key, change.as_ref());
         Box::pin(async move {
             let reply = match &self.servers {
                 Servers::One(lanes) => {

@@ -9,7 +9,7 @@ use tokio::{
     time::{Instant, MissedTickBehavior, interval, sleep, timeout},
 };
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
-use tracing::warn;
+use tracing::{info, warn};
 
 use super::{
     dial::{Dialled, Purpose, dial},
@@ -19,6 +19,7 @@ use super::{
     status::{DownCause, Fault},
     url::RedisTarget,
 };
+use crate::measure::Meter;
 
 /// The pause before the second dial in a row, doubled for each further one.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
@@ -43,6 +44,8 @@ pub(super) struct Upkeep {
     pub(super) place: Place,
     pub(super) purpose: Purpose,
     pub(super) timing: Timing,
+    /// Notes what the server refuses.
+    pub(super) meter: Meter,
     /// Whether this task warns when Redis may evict our keys: one per link does.
     pub(super) warns_of_eviction: bool,
 }
@@ -120,7 +123,7 @@ impl Upkeep {
         matches!(self.purpose, Purpose::Commands { .. })
             && matches!(
                 fault.cause,
-                DownCause::NotMaster | DownCause::Loading | DownCause::Login
+                DownCause::NotMaster | DownCause::Loading | DownCause::Login | DownCause::Busy
             )
     }
 
@@ -166,7 +169,7 @@ impl Upkeep {
                 fault = self.slot.until_given_up() => return (fault, Some(driver)),
                 // The loop sees to it.
                 () = self.place.left(target) => {}
-                pinged = ping(&server, &live, self.timing.command_timeout) => if let Err(fault) = pinged {
+                pinged = ping(&server, &live, self.timing.command_timeout, &self.meter) => if let Err(fault) = pinged {
                     self.slot.give_up(live.id, fault);
                 }
             }
@@ -174,7 +177,9 @@ impl Upkeep {
     }
 }
 
-async fn ping(server: &str, live: &Live, patience: Duration) -> Result<(), Fault> {
+/// Sends a ping. An error is an answer, too, unless it says that the server can't be used: Redis refuses pings while its disk
+/// fails.
+async fn ping(server: &str, live: &Live, patience: Duration, meter: &Meter) -> Result<(), Fault> {
     let mut connection = live.connection.clone();
     let command = redis::cmd("PING");
     let Ok(reply) = timeout(patience, connection.send_packed_command(&command)).await else {
@@ -183,41 +188,44 @@ async fn ping(server: &str, live: &Live, patience: Duration) -> Result<(), Fault
         return Err(Fault::new(DownCause::TimedOut, reason));
     };
     match reply {
-        Ok(Value::ServerError(error)) => {
-            let cause = unfit(&error).unwrap_or(DownCause::Rejected);
-            Err(Fault::new(
-                cause,
-                format!("{server} answered a ping with {}", error.code()),
-            ))
+        Ok(Value::ServerError(error)) if unfit(&error).is_some() => {
+            return Err(Fault::answered(&server, &error));
         }
-        Ok(_) => {
-            live.answered();
-            // What we heard of ourselves is no reason to leave out the next ping.
-            live.take_heard();
-            Ok(())
+        Ok(Value::ServerError(error)) => meter.refused(&server, &error),
+        Ok(_) => {}
+        Err(error) => {
+            let reason = format!("the connection to {server} broke: {error}");
+            return Err(Fault::new(DownCause::Lost, reason));
         }
-        Err(error) => Err(Fault::new(
-            DownCause::Lost,
-            format!("the connection to {server} broke: {error}"),
-        )),
     }
+    live.answered();
+    // What we heard of ourselves is no reason to leave out the next ping.
+    live.take_heard();
+    Ok(())
 }
 
-fn warn_of_eviction(target: &RedisTarget, policy: Option<String>, warned_of: &mut Option<String>) {
+fn warn_of_eviction(
+    target: &RedisTarget,
+    policy: Option<String>,
+    warned_of: &mut Option<Option<String>>,
+) {
     // Once for each policy rather than for each reconnect.
-    if policy == *warned_of {
+    if warned_of.as_ref() == Some(&policy) {
         return;
     }
-    if let Some(policy) = policy.as_deref()
-        && policy != "noeviction"
-    {
-        warn!(
-            "{} has maxmemory-policy {policy}: when its memory is full it deletes locks that are held; set \
-             maxmemory-policy noeviction there",
-            target.label()
-        );
+    let server = target.label();
+    match policy.as_deref() {
+        Some("noeviction") => {}
+        Some(policy) => warn!(
+            "{server} has maxmemory-policy {policy}: when its memory is full it deletes locks that are held; set \
+             maxmemory-policy noeviction there"
+        ),
+        None => info!(
+            "{server} does not tell its maxmemory-policy, as its user may ask neither INFO nor CONFIG; any other than noeviction \
+             deletes locks that are held when its memory is full"
+        ),
     }
-    *warned_of = policy;
+    *warned_of = Some(policy);
 }
 
 /// Returns the pause after this many failures in a row, shortened at random by up to half so that many coordinators do not come

@@ -30,10 +30,7 @@ impl Held {
         crowd.live(sizes.settle).await?;
         let rss_before_kib = stage.read().await?.rss_kib;
         crowd.acquire().await?;
-        crowd.live(sizes.settle).await?;
-        let before = stage.read().await?;
-        crowd.live(sizes.held).await?;
-        let spent = stage.read().await?.since(&before);
+        let (_, spent) = crowd.spend(&mut stage, sizes.settle, sizes.held).await?;
         let kept = crowd.release().await?;
         anyhow::ensure!(kept.granted == locks, "{} of {locks} granted", kept.granted);
         Ok(Self {

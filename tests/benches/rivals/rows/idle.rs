@@ -33,10 +33,7 @@ async fn run(sizes: &Sizes, per_connection: usize) -> anyhow::Result<Maybe<Idle>
     let endpoint = stage.endpoints().remove(0);
     let rss_before_kib = stage.read().await?.rss_kib;
     let mut crowd = Crowd::open(&endpoint, sessions, per_connection, 0, TTL).await?;
-    crowd.live(sizes.settle).await?;
-    let before = stage.read().await?;
-    crowd.live(sizes.idle).await?;
-    let spent = stage.read().await?.since(&before);
+    let (_, spent) = crowd.spend(&mut stage, sizes.settle, sizes.idle).await?;
     let kept = crowd.release().await?;
     // Each sends its first within a third of the TTL, and then rests; the machine may be slow.
     ensure!(

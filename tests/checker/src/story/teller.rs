@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::{Acquire, End, Fault, Hold, HoldEnd, Seen, Sight, Span, Story};
-use crate::history::{HistoryError, Line, Record};
+use crate::history::{Line, Record};
 
 impl Story {
     /// Puts the lines of a history together.
@@ -11,14 +11,13 @@ impl Story {
     /// # Errors
     ///
     /// If they contradict each other: then a client or the harness is broken, and nothing can be said of the rest.
-    pub fn tell(lines: Vec<Line>) -> Result<Self, HistoryError> {
-        let mut lines = lines;
+    pub fn tell(mut lines: Vec<Line>) -> Result<Self, String> {
         // Stable: what one process wrote within a microsecond stays in its order.
         lines.sort_by_key(|line| line.at);
         let mut teller = Teller::default();
         teller.story.end = lines.last().map_or(0, |line| line.at);
         for line in lines {
-            teller.take(line).map_err(HistoryError::Story)?;
+            teller.take(line)?;
         }
         Ok(teller.finish())
     }
@@ -147,7 +146,7 @@ impl Teller {
                     return Ok(());
                 }
                 self.close(index, at)?;
-                self.finish_hold(index, HoldEnd::Released(at))?;
+                self.hold(index)?.end = HoldEnd::Released(at);
                 self.over(&client, index);
             }
             Record::Released { client, ask, held } => {
@@ -159,7 +158,7 @@ impl Teller {
                 self.close(index, at)?;
                 // A release may be overtaken by a loss: it has ended already.
                 if self.hold(index)?.end == HoldEnd::None {
-                    self.finish_hold(index, HoldEnd::Lost(at, why))?;
+                    self.hold(index)?.end = HoldEnd::Lost(at, why);
                 }
                 self.over(&client, index);
             }
@@ -219,7 +218,7 @@ impl Teller {
         for index in self.alive.remove(client).unwrap_or_default() {
             if self.story.acquires[index].hold.is_some() {
                 self.close(index, at)?;
-                self.finish_hold(index, HoldEnd::Killed(at))?;
+                self.hold(index)?.end = HoldEnd::Killed(at);
             } else {
                 self.story.acquires[index].end = End::Killed(at);
             }
@@ -255,11 +254,6 @@ impl Teller {
             let end = at.min(hold.until).max(begin);
             hold.parts.push(Span::new(begin, end));
         }
-        Ok(())
-    }
-
-    fn finish_hold(&mut self, index: usize, end: HoldEnd) -> Result<(), String> {
-        self.hold(index)?.end = end;
         Ok(())
     }
 

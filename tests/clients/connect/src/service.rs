@@ -54,6 +54,15 @@ async fn one_response<T: Send + 'static>(
     Ok(response)
 }
 
+/// Makes a response of a payload.
+macro_rules! of {
+    ($response:ident) => {
+        |payload| $response {
+            payload: Some(payload),
+        }
+    };
+}
+
 #[tonic::async_trait]
 impl ConformanceService for Conformance {
     type UnaryStream = Responses<UnaryResponse>;
@@ -69,11 +78,12 @@ impl ConformanceService for Conformance {
         let caller = Caller::of(&request)?;
         let request = request.into_inner();
         let requests = vec![any("UnaryRequest", &request)];
-        one_response(&caller, request.response_definition, requests, |payload| {
-            UnaryResponse {
-                payload: Some(payload),
-            }
-        })
+        one_response(
+            &caller,
+            request.response_definition,
+            requests,
+            of!(UnaryResponse),
+        )
         .await
     }
 
@@ -84,11 +94,12 @@ impl ConformanceService for Conformance {
         let caller = Caller::of(&request)?;
         let request = request.into_inner();
         let requests = vec![any("IdempotentUnaryRequest", &request)];
-        one_response(&caller, request.response_definition, requests, |payload| {
-            IdempotentUnaryResponse {
-                payload: Some(payload),
-            }
-        })
+        one_response(
+            &caller,
+            request.response_definition,
+            requests,
+            of!(IdempotentUnaryResponse),
+        )
         .await
     }
 
@@ -106,12 +117,7 @@ impl ConformanceService for Conformance {
                 definition = request.response_definition;
             }
         }
-        one_response(&caller, definition, requests, |payload| {
-            ClientStreamResponse {
-                payload: Some(payload),
-            }
-        })
-        .await
+        one_response(&caller, definition, requests, of!(ClientStreamResponse)).await
     }
 
     async fn server_stream(
@@ -122,9 +128,7 @@ impl ConformanceService for Conformance {
         let request = request.into_inner();
         let requests = vec![any("ServerStreamRequest", &request)];
         let definition = request.response_definition.unwrap_or_default();
-        let of = |payload| ServerStreamResponse {
-            payload: Some(payload),
-        };
+        let of = of!(ServerStreamResponse);
         responses(caller, definition, of, |script| script.finish(requests))
     }
 
@@ -144,9 +148,7 @@ impl ConformanceService for Conformance {
                 definition = request.response_definition;
             }
         }
-        let of = |payload| BidiStreamResponse {
-            payload: Some(payload),
-        };
+        let of = of!(BidiStreamResponse);
         let definition = definition.unwrap_or_default();
         responses(caller, definition, of, move |mut script| async move {
             while is_full_duplex && script.respond(&requests).await {

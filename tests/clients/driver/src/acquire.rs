@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold_client::{AcquireError, Client, Grant, LockAllRequest, LockRequest, PermitRequest};
+use leasehold_client::{Client, LockAllRequest, LockRequest, PermitRequest};
 use serde_json::json;
 
 use crate::{
@@ -46,9 +46,9 @@ impl Ask {
 
     async fn acquire(self) -> Result<Guard, Failed> {
         Ok(match self {
-            Self::Lock(ask) => Guard::Lock(granted(ask).await?),
-            Self::Locks(ask) => Guard::Locks(granted(ask).await?),
-            Self::Permits(ask) => Guard::Permit(granted(ask).await?),
+            Self::Lock(ask) => Guard::Lock(ask.await?),
+            Self::Locks(ask) => Guard::Locks(ask.await?),
+            Self::Permits(ask) => Guard::Permit(ask.await?),
         })
     }
 }
@@ -75,10 +75,6 @@ fn options<G>(
         ask = ask.reentrant();
     }
     ask
-}
-
-async fn granted<G: Grant>(ask: LockRequest<G>) -> Result<G, AcquireError> {
-    ask.await
 }
 
 /// Acquires, answers, and tells of what becomes of it.

@@ -2,7 +2,7 @@
 
 use std::{thread, time::Duration};
 
-use leasehold_client::{Grant, LockRequest, LockWatch, WithLockError};
+use leasehold_client::{LockWatch, WithLockError};
 use serde_json::{Value, json};
 
 use crate::{
@@ -39,44 +39,20 @@ impl From<BodyError> for Failed {
     }
 }
 
-/// View of what a body runs under.
-pub(crate) trait Watches {
-    fn into_watches(self) -> Vec<LockWatch>;
-}
-
-impl Watches for LockWatch {
-    fn into_watches(self) -> Vec<LockWatch> {
-        vec![self]
-    }
-}
-
-impl Watches for Vec<LockWatch> {
-    fn into_watches(self) -> Vec<LockWatch> {
-        self
-    }
-}
-
 /// Runs a body under a lock, and answers when the client has returned.
 pub(crate) async fn body(world: &Shared, request: Request) {
     let call = async {
         let client = world.client(&request.on)?;
+        let run = |watches| run(world, &request, watches);
         match Ask::new(world, &client, &request)? {
-            Ask::Lock(ask) => under(world, &request, ask).await?,
-            Ask::Locks(ask) => under(world, &request, ask).await?,
-            Ask::Permits(ask) => under(world, &request, ask).await?,
-        }
+            Ask::Lock(ask) => ask.try_with(|watch| run(vec![watch])).await,
+            Ask::Locks(ask) => ask.try_with(run).await,
+            Ask::Permits(ask) => ask.try_with(|watch| run(vec![watch])).await,
+        }?;
         Ok(json!({}))
     };
     let done = world.cancellable(request.id, call).await;
     answer(request.id, done);
-}
-
-async fn under<G>(world: &Shared, request: &Request, ask: LockRequest<G>) -> Result<(), BodyError>
-where
-    G: Grant<Watch: Watches>,
-{
-    ask.try_with(|watch| run(world, request, watch.into_watches()))
-        .await
 }
 
 /// Is the body.

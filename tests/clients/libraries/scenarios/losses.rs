@@ -10,7 +10,7 @@ use tokio::time::sleep;
 
 use crate::{
     driver::{PROMPT, State, nanos, now, number, state},
-    mutant::{Lines, Way, to_runner},
+    mutant::{Lines, Way, to_driver, to_runner},
     scenarios::scripts::real,
     site::Site,
     world::World,
@@ -87,6 +87,70 @@ pub(super) async fn coordinator_stops(world: World) -> anyhow::Result<()> {
         "told of the loss too late: {event}"
     );
     Ok(())
+}
+
+/// A session lives as long as its TTL says: a network that is silent for half of it takes nothing, and hands nothing on. The silence is
+/// longer than probes of connections take anywhere.
+pub(super) async fn is_silent(world: World) -> anyhow::Result<()> {
+    let site = Site::start(1).await;
+    let proxy = FaultProxy::before(&site.endpoint(0)).await;
+    let driver = world.driver().await?;
+    let settings = json!({ "ttl_ms": 45_000 });
+    driver.connect("c1", &[proxy.endpoint()], settings).await?;
+    let token = driver.hold("h1", "c1", "a").await?;
+    let mut rival = site.rival(0, Duration::from_secs(10)).await;
+    rival.ask("a", None).await;
+
+    proxy.black_hole();
+    let silence = Duration::from_secs(25);
+    let (last, _) = driver
+        .watch("h1", silence, |state| !state.is_held())
+        .await?;
+    ensure!(last.is_held(), "not held in the silence: {last:?}");
+    proxy.forward();
+    // What was held back arrives now, and the session may be about to move.
+    let (last, _) = driver
+        .watch("h1", silence / 4, |state| !state.is_held())
+        .await?;
+    ensure!(last.is_held(), "not held after the silence: {last:?}");
+    let view = site.lock(0, "a").await?;
+    ensure!(
+        holds(&view, token) && view.waiters.len() == 1,
+        "the coordinator has another hold: {view:?}"
+    );
+    Ok(())
+}
+
+/// Asks for no longer TTL than the default.
+pub(super) fn shortens_its_ttl() -> Lines {
+    to_driver("connect", |line| line["ttl_ms"] = json!(10_000))
+}
+
+/// While the store hangs nothing is renewed: the client notices by its own clock, and its coordinator counts the loss.
+pub(super) async fn store_stops(world: World) -> anyhow::Result<()> {
+    let (site, driver) = real(&world, 1, json!({ "ttl_ms": 2000 })).await?;
+    driver.hold("h1", "c1", "a").await?;
+    site.redis.stop();
+    let stopped = now();
+    let (last, held) = driver.watch("h1", PROMPT, State::is_lost).await?;
+    site.redis.cont();
+    ensure!(last.is_lost(), "not lost: {last:?}");
+    let end = stopped + nanos(Duration::from_secs(2));
+    ensure!(
+        held <= end,
+        "held {} ms after its deadline",
+        held.saturating_sub(end) / 1_000_000
+    );
+    let end = now() + nanos(PROMPT);
+    loop {
+        let metrics = site.coordinators[0].metrics().await;
+        let lost = metrics.sum("leasehold_lost_total");
+        if lost == 1.0 {
+            return Ok(());
+        }
+        ensure!(lost < 1.0 && now() < end, "counted {lost} times");
+        sleep(Duration::from_millis(50)).await;
+    }
 }
 
 /// Says held for a second after the loss.

@@ -5,11 +5,13 @@ mod clocks;
 mod credentials;
 mod deadlines;
 mod losses;
+mod moves;
 mod observers;
 mod orders;
 mod refusals;
 mod resumes;
 mod scripts;
+mod sessions;
 mod waits;
 
 use futures_util::future::LocalBoxFuture;
@@ -173,4 +175,28 @@ scenarios! {
     30 "work fails and its lock is lost" Real [] bodies::body_fails
         mutant "the loss hides the work's error" => "hides the work's own error"
         Lines(bodies::hides_own_errors);
+    31 "end of an unanswered move" Scripted [] moves::attempt_ends
+        mutant "the ends of streams that did not open in time are overlooked" => "after the end of an attempt"
+        Wire(moves::overlooks_ends);
+    32 "words during an unanswered move" Scripted [] moves::words
+        mutant "the words of streams that the client has left are overlooked" => "after the old stream's word"
+        Wire(moves::overlooks_losses);
+    33 "store stopped past the TTL" Real [] losses::store_stops
+        mutant "the check reads a flag that a late timer sets" => "after its deadline"
+        Lines(losses::tells_late);
+    34 "spread over coordinators in a rolling restart" Real [] sessions::spread
+        mutant "one endpoint of three is unknown" => "got no session of"
+        Lines(sessions::knows_two_endpoints);
+    35 "full coordinators" Real [] sessions::full
+        mutant "all endpoints but the first are unknown" => "connect failed"
+        Lines(waits::knows_one_endpoint);
+    36 "default name" Real [] sessions::named
+        mutant "a client has no name" => "its name is"
+        Lines(sessions::is_nobody);
+    37 "silence within the TTL" Real [] losses::is_silent
+        mutant "the TTL is cut to 10 s" => "not held in the silence"
+        Lines(losses::shortens_its_ttl);
+    38 "spread by age" Real [] sessions::grows_old
+        mutant "all endpoints but the first are unknown" => "not spread"
+        Lines(waits::knows_one_endpoint);
 }

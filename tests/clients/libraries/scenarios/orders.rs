@@ -25,12 +25,7 @@ pub(super) async fn cancel_crosses(world: World) -> anyhow::Result<()> {
     let asked = driver.ask("acquire", json!({ "as": "h1", "on": "c1", "names": ["a"] }));
     let (id, acquire) = stream.acquire().await?;
     driver.run("cancel", json!({ "of": asked })).await?;
-    let (_, cancel) = stream
-        .expect("cancel", |request| match request {
-            Request::Cancel(cancel) => Some(cancel),
-            _ => None,
-        })
-        .await?;
+    let (_, cancel) = stream.expect("cancel", of_kind!(Cancel)).await?;
     ensure!(
         cancel.acquire_request_id == id,
         "it cancels another acquire: {cancel:?}"
@@ -75,12 +70,7 @@ pub(super) async fn ends(world: World) -> anyhow::Result<()> {
     again.answer_heartbeats(Some(LONG));
     hold(&driver, &mut again, "h2", "c1", "b", 2).await?;
     let closing = driver.ask("close", json!({ "on": "c1" }));
-    let (id, _) = again
-        .expect("close", |request| match request {
-            Request::Close(close) => Some(close),
-            _ => None,
-        })
-        .await?;
+    let (id, _) = again.expect("close", of_kind!(Close)).await?;
     let early = driver.line(|line| line["id"] == closing);
     ensure!(early.is_none(), "it closed without an answer: {early:?}");
     again.closed(id);
@@ -207,10 +197,7 @@ pub(super) async fn unknown(world: World) -> anyhow::Result<()> {
     driver.held("h1", "lost by an unknown message").await?;
     let asked = driver.ask("set_value", json!({ "h": "h1", "value": "v" }));
     let (id, set) = stream
-        .expect("set_value", |request| match request {
-            Request::SetValue(set) => Some(set),
-            _ => None,
-        })
+        .expect("set_value", of_kind!(SetValue))
         // The loss of the stream may come after that of the hold.
         .await
         .context("the stream was lost by an unknown message")?;

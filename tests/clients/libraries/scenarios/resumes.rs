@@ -27,7 +27,7 @@ fn settings() -> serde_json::Value {
 }
 
 /// Returns an entry as it is taken over.
-fn resumed(resume: &SessionResume, token: i64) -> ResumedLock {
+pub(super) fn resumed(resume: &SessionResume, token: i64) -> ResumedLock {
     ResumedLock {
         name: resume.name.clone(),
         owner_id: resume.next_owner_id.clone(),
@@ -117,7 +117,7 @@ pub(super) fn forgets_attempts() -> Wire {
 }
 
 /// Waits for the session of a client that knows two coordinators. Returns the one that has it first.
-async fn either(
+pub(super) async fn either(
     mut one: Scripted,
     mut other: Scripted,
 ) -> anyhow::Result<(Stream, Scripted, Scripted)> {
@@ -131,7 +131,7 @@ async fn either(
     })
 }
 
-/// Once a client resumes on another stream, the one that it leaves has no say about the holds.
+/// Once a client has resumed on another stream, the one that it leaves has no say about the holds.
 pub(super) async fn old_stream(world: World) -> anyhow::Result<()> {
     let driver = world.driver().await?;
     let (one, other) = (world.scripted().await, world.scripted().await);
@@ -153,11 +153,16 @@ pub(super) async fn old_stream(world: World) -> anyhow::Result<()> {
     let mut new = second.session(PROMPT).await?;
     let (id, open) = new.open().await?;
     let entry = open.resume.first().context("it resumes nothing")?;
+    // Before the answer, the resume itself is no loss.
     old.lost("a", &held.owner_id, LostReason::Resumed);
-    old.lost("a", &held.owner_id, LostReason::Expired);
-    // Before the answer, and after it.
     still_held(&driver).await?;
     new.resumes(id, vec![resumed(entry, 7)], LONG);
+    // It leaves the old stream when it has heard that: nothing on it is a loss any more.
+    old.expect("close", |request| match request {
+        Request::Close(close) => Some(close),
+        _ => None,
+    })
+    .await?;
     old.lost("a", &held.owner_id, LostReason::Deleted);
     still_held(&driver).await?;
     let events = driver.events("h1");

@@ -17,7 +17,7 @@ use tonic::transport::Server;
 pub(crate) use self::service::Call;
 use self::service::{Elections, Locks};
 pub(crate) use self::stream::{Heard, Stream, locks, opened};
-use crate::mutant::Wire;
+use crate::mutant::{Message, Wire};
 
 /// The mutant that all streams share, if there is one.
 pub(crate) type SharedWire = Option<Arc<Mutex<Wire>>>;
@@ -65,9 +65,13 @@ impl Scripted {
         self.proxy.endpoint()
     }
 
-    /// Resets every connection.
+    /// Resets every connection, unless a mutant hears of no end.
     pub(crate) async fn cut(&self) {
-        self.proxy.cut(Cut::Rst).await;
+        let wire = self.wire.as_ref();
+        let ends = wire.is_none_or(|wire| !wire.lock().unwrap()(0, Message::End).is_empty());
+        if ends {
+            self.proxy.cut(Cut::Rst).await;
+        }
     }
 
     /// Waits for the next session's stream.

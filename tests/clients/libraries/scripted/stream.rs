@@ -130,11 +130,7 @@ impl Stream {
 
     /// Waits for the next `open`. Returns its id.
     pub(crate) async fn open(&mut self) -> anyhow::Result<(u64, SessionOpen)> {
-        self.expect("open", |request| match request {
-            Request::Open(open) => Some(open),
-            _ => None,
-        })
-        .await
+        self.expect("open", of_kind!(Open)).await
     }
 
     /// Waits for an `open`, and opens the session.
@@ -171,12 +167,7 @@ impl Stream {
 
     /// Waits for the next `release`, and answers it.
     pub(crate) async fn release(&mut self) -> anyhow::Result<SessionRelease> {
-        let (id, release) = self
-            .expect("release", |request| match request {
-                Request::Release(release) => Some(release),
-                _ => None,
-            })
-            .await?;
+        let (id, release) = self.expect("release", of_kind!(Release)).await?;
         self.released(id);
         Ok(release)
     }

@@ -1,14 +1,14 @@
 //! Programs of the clients: how each is built and started, and what it prints when all is well.
 
 use std::{
-    ffi::OsStr,
     path::{Path, PathBuf},
     process::Command,
 };
 
 use leasehold_tests::{
     binaries,
-    node::{self, Started, installed},
+    node::{self, Started},
+    tools::installed,
 };
 
 /// Program that calls as a client does.
@@ -84,12 +84,9 @@ fn go() -> Result<Started, String> {
     let program = binaries::target_directory().join("connect-clients/go");
     let built = Command::new("go")
         .current_dir(clients().join("go"))
-        .args([
-            "build".as_ref(),
-            "-o".as_ref(),
-            program.as_os_str(),
-            OsStr::new("."),
-        ])
+        .args(["build", "-o"])
+        .arg(&program)
+        .arg(".")
         .status()
         .expect("go can be run");
     assert!(built.success(), "failed to build the client in Go: {built}");

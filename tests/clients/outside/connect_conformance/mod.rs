@@ -9,7 +9,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use leasehold_tests::binaries;
+use leasehold_tests::{binaries, tools};
 
 /// Most cases that may be known to fail: one in so many.
 const KNOWN: usize = 100;
@@ -17,21 +17,9 @@ const KNOWN: usize = 100;
 #[test]
 fn the_public_suite_passes() {
     // Its runner is built by Go.
-    if !crate::has(&["go"]) {
-        return;
-    }
+    needs!("go");
     let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let target = binaries::target_directory();
-    let made = Command::new(tests.join("tools/clients"))
-        .arg("connectconformance")
-        .env("CARGO_TARGET_DIR", &target)
-        .status()
-        .expect("tests/tools/clients can be run");
-    assert!(
-        made.success(),
-        "tests/tools/clients connectconformance: {made}"
-    );
-
+    let target = tools::make("connectconformance");
     let suite = tests.join("clients/connect");
     let known = suite.join("known-failing.txt");
     let output = Command::new(target.join("tools/connectconformance"))

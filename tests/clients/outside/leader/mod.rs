@@ -12,21 +12,17 @@ use self::{
     program::{PATIENCE, Program},
     site::Site,
 };
-use crate::has;
-
 const TTL: Duration = Duration::from_secs(10);
 const ELECTION: &str = "python/restarts";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn keeps_its_term_and_the_next_candidate_its_place_while_a_lone_coordinator_restarts() {
-    if !has(&["python3"]) {
-        return;
-    }
+    needs!("python3");
     let mut site = Site::draining_for(1, Duration::from_millis(500));
     let endpoint = site.endpoint(0);
-    let mut leader = Program::start(ELECTION, "first", TTL, &endpoint).await;
+    let mut leader = Program::start(ELECTION, "first", TTL, &endpoint);
     let token = leader.leads().await;
-    let mut next = Program::start(ELECTION, "next", TTL, &endpoint).await;
+    let mut next = Program::start(ELECTION, "next", TTL, &endpoint);
     assert_eq!(next.says("waiting").await, "1");
     let before = shown(&endpoint).await;
     assert_eq!(before.0, token);
@@ -44,12 +40,10 @@ async fn keeps_its_term_and_the_next_candidate_its_place_while_a_lone_coordinato
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn says_lost_before_another_leads_when_its_coordinator_is_killed() {
-    if !has(&["python3"]) {
-        return;
-    }
+    needs!("python3");
     let mut site = Site::start(2);
     let ttl = Duration::from_secs(3);
-    let mut leader = Program::start(ELECTION, "old", ttl, &site.endpoint(0)).await;
+    let mut leader = Program::start(ELECTION, "old", ttl, &site.endpoint(0));
     let token = leader.leads().await;
     let next = Client::connect(site.endpoint(1)).await.unwrap();
     let election = next.election(ELECTION);
@@ -81,13 +75,11 @@ async fn says_lost_before_another_leads_when_its_coordinator_is_killed() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn keeps_its_term_when_a_coordinator_without_its_store_fails_to_resume_it() {
-    if !has(&["python3"]) {
-        return;
-    }
+    needs!("python3");
     let mut site = Site::draining_for(1, Duration::from_secs(2));
     let (astray, proxy) = site.behind_a_proxy().await;
     let endpoints = [site.endpoint(0), astray.endpoint()].join(",");
-    let mut leader = Program::start(ELECTION, "leader", TTL, &endpoints).await;
+    let mut leader = Program::start(ELECTION, "leader", TTL, &endpoints);
     let token = leader.leads().await;
     cut_off(&proxy).await;
     let before = shown(&site.endpoint(0)).await;
@@ -104,13 +96,11 @@ async fn keeps_its_term_when_a_coordinator_without_its_store_fails_to_resume_it(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn campaigns_again_until_the_store_serves() {
-    if !has(&["python3"]) {
-        return;
-    }
+    needs!("python3");
     let site = Site::start(0);
     let (coordinator, proxy) = site.behind_a_proxy().await;
     cut_off(&proxy).await;
-    let mut leader = Program::start(ELECTION, "leader", TTL, &coordinator.endpoint()).await;
+    let mut leader = Program::start(ELECTION, "leader", TTL, &coordinator.endpoint());
     wait::until("two campaigns", PATIENCE, || async {
         let metrics = coordinator.metrics().await;
         let campaigns = metrics.of("leasehold_session_requests_total", &["request=\"acquire\""]);

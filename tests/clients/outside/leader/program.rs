@@ -1,11 +1,11 @@
 //! Process of the leader: the messages and the deadlines are all its own.
 
 use std::{
-    process::{ChildStdin, Command, Stdio},
+    process::{ChildStdin, Stdio},
     time::Duration,
 };
 
-use leasehold_tests::{ChildProcess, process::Lines, python};
+use leasehold_tests::{ChildProcess, process::Lines, tools};
 
 /// Longest wait for a line.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -19,23 +19,15 @@ pub(crate) struct Program {
 
 impl Program {
     /// Starts a candidate that knows these coordinators, by their URLs with commas in between.
-    pub(crate) async fn start(election: &str, value: &str, ttl: Duration, endpoints: &str) -> Self {
+    pub(crate) fn start(election: &str, value: &str, ttl: Duration, endpoints: &str) -> Self {
         let addresses = endpoints.replace("http://", "");
-        let arguments = [election, value, &ttl.as_secs().to_string()].map(str::to_owned);
-        let started = tokio::task::spawn_blocking(move || {
-            let mut command = Command::new(python::interpreter());
-            command
-                .arg(concat!(
-                    env!("CARGO_MANIFEST_DIR"),
-                    "/clients/python/leader.py"
-                ))
-                .args(arguments)
-                .args(addresses.split(','))
-                .stdin(Stdio::piped())
-                .stdout(Stdio::piped());
-            ChildProcess::spawn("leader.py", command)
-        });
-        let mut process = started.await.unwrap();
+        let mut command = tools::python("leader.py");
+        command
+            .args([election, value, &ttl.as_secs().to_string()])
+            .args(addresses.split(','))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
+        let mut process = ChildProcess::spawn("leader.py", command);
         let input = Some(process.take_stdin());
         let lines = process.take_lines();
         Self {

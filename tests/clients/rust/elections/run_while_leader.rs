@@ -15,7 +15,6 @@ use leasehold_client::{AcquireError, Client, LeadershipWatch};
 use leasehold_tests::{Coordinator, FaultProxy, proxy::Cut, wait};
 use tokio::{sync::mpsc, time::timeout};
 use tracing::{Dispatch, subscriber::NoSubscriber};
-use tracing_subscriber::fmt::MakeWriter;
 
 use super::deserted;
 use crate::LIMIT;
@@ -176,24 +175,17 @@ impl io::Write for Log {
     }
 }
 
-impl<'a> MakeWriter<'a> for Log {
-    type Writer = Self;
-
-    fn make_writer(&'a self) -> Self {
-        self.clone()
-    }
-}
-
 #[tokio::test(flavor = "current_thread")]
 async fn the_first_failure_in_a_row_is_a_warning_that_says_why() {
     let log = Log::default();
     // Where there is one subscriber, tracing notes for each event whether the first thread that reaches it has that subscriber,
     // and that may be the thread of another test. Where there are two, it asks them.
     let _second = Dispatch::new(NoSubscriber::default());
+    let writer = log.clone();
     let subscriber = tracing_subscriber::fmt()
         .with_max_level(tracing::Level::DEBUG)
         .with_ansi(false)
-        .with_writer(log.clone())
+        .with_writer(move || writer.clone())
         .finish();
     let _logging = tracing::subscriber::set_default(subscriber);
     // Room for one.

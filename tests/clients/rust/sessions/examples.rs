@@ -2,12 +2,13 @@
 
 use std::process::Stdio;
 
-use leasehold_tests::{ChildProcess, Coordinator, binaries, process::Lines, wait};
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
-    process::Command,
+use leasehold_tests::{
+    ChildProcess, Coordinator, binaries,
+    http::{Http, Version},
+    process::Lines,
+    wait,
 };
+use tokio::process::Command;
 
 use crate::LIMIT;
 
@@ -71,17 +72,10 @@ impl Replica {
 
     /// Waits until it says that `leader` leads.
     async fn until_led_by(&self, leader: &str) {
-        let request = format!(
-            "GET /leader HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n\r\n",
-            self.address
-        );
+        let http = Http::at(&self.address, Version::One);
         wait::until("the leader to be known", LIMIT, || async {
-            let mut stream = TcpStream::connect(&self.address).await.unwrap();
-            stream.write_all(request.as_bytes()).await.unwrap();
-            let mut answer = String::new();
-            stream.read_to_string(&mut answer).await.unwrap();
-            let (_, body) = answer.split_once("\r\n\r\n").unwrap_or_default();
-            (body == leader).then_some(()).ok_or(answer)
+            let answer = http.bare("GET", "/leader", &[]).await;
+            (answer.body == leader).then_some(()).ok_or(answer)
         })
         .await;
     }

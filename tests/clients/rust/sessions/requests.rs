@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use leasehold_client::{Client, LostReason, WithLockError};
+use leasehold_client::{AcquireError, Client, HoldError, LockSpec, LostReason, WithLockError};
 use leasehold_tests::{Coordinator, wait};
 use tokio::{task::JoinSet, time::timeout};
 
@@ -132,4 +132,50 @@ async fn reentrant_acquires_dropped_at_any_moment_count_as_often_as_they_were_gr
     }
     counted(&watcher, 0, 0).await;
     assert!(watcher.lock("a").try_acquire().await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn a_request_beyond_all_bounds_costs_that_request_alone() {
+    let (_coordinator, client) = coordinator_and_client().await;
+    let kept = client.lock("kept").await.unwrap();
+    let is_refused = |error: &AcquireError| {
+        let AcquireError::Refused { source, .. } = error else {
+            return false;
+        };
+        source.reason() == "INVALID_FIELD"
+    };
+    let large = vec![b'x'; 5_000_000];
+    let long = String::from_utf8(large.clone()).unwrap();
+    let many = (0..50_000).map(|number| LockSpec::exclusive(number.to_string()));
+    let refused = [
+        client.lock("a").value(large.clone()).await.unwrap_err(),
+        client.lock(long.as_str()).await.unwrap_err(),
+        client.lock("").await.unwrap_err(),
+        client.lock("a\0b").await.unwrap_err(),
+        client.lock_all(many).await.unwrap_err(),
+        client.semaphore("s", 4).permits(0).await.unwrap_err(),
+    ];
+    for error in &refused {
+        assert!(is_refused(error), "{error:?}");
+    }
+    let error = kept.set_value(large).await.unwrap_err();
+    assert!(matches!(error, HoldError::Refused { .. }), "{error:?}");
+    assert!(kept.is_held());
+    // The stream is the same one, too.
+    client.lock("a").await.unwrap().release().await.unwrap();
+    assert!(kept.is_held());
+}
+
+/// A coordinator may take less than others; what it breaks off is not sent again on the next stream.
+#[tokio::test]
+async fn a_request_that_a_stream_broke_on_fails() {
+    let coordinator = Coordinator::in_process_with(["--max-message-size=65536"]);
+    let client = Client::connect(coordinator.endpoint()).await.unwrap();
+    let many = (0..500).map(|number| LockSpec::exclusive(format!("{number:0>400}")));
+    let error = client.lock_all(many).await.unwrap_err();
+    let AcquireError::Refused { source, .. } = &error else {
+        panic!("{error:?}");
+    };
+    assert_eq!(source.reason(), "MESSAGE_TOO_LARGE");
+    client.lock("a").await.unwrap().release().await.unwrap();
 }

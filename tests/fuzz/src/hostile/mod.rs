@@ -21,9 +21,8 @@ use self::{
     peer::Peer,
 };
 use crate::{
-    client::Stream,
     coordinator::Up,
-    dice::{Dice, MS, Pipe},
+    dice::{Dice, MS},
     weather::Weather,
     world::{COORDINATORS, NAMES, World},
 };
@@ -140,16 +139,15 @@ impl Hostile {
     fn send(&mut self, peer: usize, request: SessionRequest) {
         let now = self.world.now;
         let peer = &mut self.peers[peer];
-        let stream = self.world.streams.get_mut(&peer.stream);
+        let stream = self.world.streams.get(&peer.stream);
         // Nothing is read of a stream that has ended.
         if let Some(stream) = stream
             && !peer.is_gone
             && !stream.is_coordinator_gone
         {
             peer.asked.entry(request.request_id).or_default().0 += 1;
-            stream.up.push(now, Up::Message(request.encode_to_vec()));
-            let coordinator = stream.coordinator;
-            self.world.touch_coordinator(coordinator);
+            let message = Up::Message(request.encode_to_vec());
+            self.world.send_up(peer.stream, now, message);
         }
     }
 
@@ -186,21 +184,10 @@ impl Hostile {
     }
 
     fn connect(&mut self, coordinator: usize) -> usize {
-        self.world.opened_streams += 1;
-        let stream = self.world.opened_streams;
-        let mut down = Pipe::new();
+        let stream = self.world.open_stream(0, coordinator, u64::MAX);
         // The world delivers nothing: its clients know nothing of this stream.
-        down.hole_until = u64::MAX;
-        let of_nobody = Stream {
-            client: 0,
-            coordinator,
-            number: u64::MAX,
-            up: Pipe::new(),
-            down,
-            is_client_gone: false,
-            is_coordinator_gone: false,
-        };
-        self.world.streams.insert(stream, of_nobody);
+        let streams = &mut self.world.streams;
+        streams.get_mut(&stream).unwrap().down.hole_until = u64::MAX;
         self.peers.push(Peer::new(stream));
         self.peers.len() - 1
     }
@@ -278,7 +265,7 @@ impl Hostile {
             }),
             7 | 8 => {
                 let (name, owner_id) = self.hold(u)?;
-                Request::Release(SessionRelease { name, owner_id })
+                Request::Release(SessionRelease { name, owner_id, expired: false })
             }
             9 => {
                 let (name, owner_id) = self.hold(u)?;
@@ -342,12 +329,9 @@ impl Hostile {
             return;
         }
         if let Some(stream) = self.world.streams.get_mut(&peer.stream) {
-            stream.is_client_gone = true;
             stream.up.hole_until = 0;
-            stream.up.push(now, Up::End(end));
-            let coordinator = stream.coordinator;
-            self.world.touch_coordinator(coordinator);
         }
+        self.world.send_up(peer.stream, now, Up::End(end));
     }
 
     /// What a client sends arrives later.

@@ -1,14 +1,14 @@
 //! Bounds of the model, and its variants.
 
 use super::{EXCLUSION, Flaw, HandOffs, SERVED};
-use crate::explore::{holds, is_caught};
+use crate::explore::{deeper, holds, is_caught};
 
 /// A holder at one coordinator, and a waiter at each.
 fn three_clients() -> HandOffs {
     HandOffs {
         clients: vec![0, 1, 0],
-        ttl: 4,
-        ticks: 4,
+        ttl: 3,
+        ticks: 3 + deeper(),
         losses: 1,
         may_die: false,
         may_give_up: false,

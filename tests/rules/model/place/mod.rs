@@ -96,6 +96,7 @@ impl Places {
                 client_name: ClientName::default(),
                 ttl: seconds(TTL),
                 count: 1,
+                max_hold: None,
             }),
             Content::Join => Self::acquire(MOVES, owner, true),
             Content::Confirm => Op::Renew {

@@ -1,7 +1,7 @@
 //! Bounds of the model, and its variants.
 
 use super::{EXCLUSION, Flaw, Quorum, TOKENS, UNBROKEN};
-use crate::explore::{holds, is_caught};
+use crate::explore::{deeper, holds, is_caught};
 
 /// Two clients that try once each, and a master that restarts. The clock of one master is ahead.
 fn restart() -> Quorum {
@@ -9,7 +9,7 @@ fn restart() -> Quorum {
         clients: 2,
         attempts: 1,
         ttl: 1,
-        ticks: 3,
+        ticks: 2 + deeper(),
         restarts: 1,
         losses: 0,
         takes_back: false,

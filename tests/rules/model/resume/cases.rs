@@ -1,13 +1,13 @@
 //! Bounds of the model, and its variant.
 
 use super::{EXCLUSION, Resuming};
-use crate::explore::{holds, is_caught};
+use crate::explore::{deeper, holds, is_caught};
 
 /// A hold that moves twice, within the time of one TTL and a half.
 fn moves() -> Resuming {
     Resuming {
         streams: 2,
-        ticks: 3,
+        ticks: 2 + deeper(),
         ttl: 2,
         repeats: true,
         keeps_owner: false,

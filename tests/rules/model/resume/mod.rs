@@ -109,6 +109,7 @@ impl Resuming {
                 client_name: ClientName::default(),
                 ttl,
                 count: 1,
+                max_hold: None,
             }),
             Content::Renew => Op::Renew {
                 owner,

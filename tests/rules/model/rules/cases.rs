@@ -3,7 +3,7 @@
 use leasehold_core::mode::{Mode, Permits};
 
 use super::{EXCLUSION, Flaw, Plan, Rules, SERVED, TOKENS, UNBROKEN};
-use crate::explore::{holds, is_caught};
+use crate::explore::{deeper, holds, is_caught};
 
 fn permits(number: u32, limit: u32) -> Mode {
     Mode::Semaphore(Permits::new(number, limit).unwrap())
@@ -40,7 +40,7 @@ fn modes() -> Rules {
             client(0, &[(Mode::Shared, true), (Mode::Exclusive, true)]),
             client(1, &[(Mode::Shared, true)]),
         ],
-        ticks: 3,
+        ticks: 2 + deeper(),
         ..two_clients()
     }
 }
@@ -64,6 +64,7 @@ fn deaths() -> Rules {
     Rules {
         clients: vec![client(0, &once), client(0, &once), client(1, &once)],
         ttl: 10,
+        ticks: 3 + deeper(),
         may_die: true,
         ..two_clients()
     }
@@ -74,6 +75,7 @@ fn clock() -> Rules {
     Rules {
         step_back: 20,
         memory: 3,
+        ticks: 3 + deeper(),
         ..two_clients()
     }
 }

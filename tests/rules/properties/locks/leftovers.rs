@@ -133,7 +133,7 @@ fn look_elsewhere(table: &mut LockTable, now: StoreTime) {
             token_memory: TOKEN_MEMORY,
             not_after: None,
         },
-        op: Op::View { waiters: 0 },
+        op: Op::view(0),
     };
     let reply = table.apply(&command, now).reply;
     assert!(matches!(reply, Reply::Seen(_)));

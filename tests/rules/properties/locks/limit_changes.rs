@@ -97,6 +97,7 @@ fn a_resume_of_the_only_hold_keeps_the_limit_in_force() {
         client_name: ClientName::default(),
         ttl: FOREVER,
         count: 1,
+        max_hold: None,
     };
     let resumed = world.send(&Op::Resume(resume)).reply;
     assert!(matches!(resumed, Reply::Resumed { .. }), "{resumed:?}");

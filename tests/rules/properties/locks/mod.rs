@@ -43,7 +43,7 @@ mod world;
 
 use proptest::test_runner::Config;
 
-/// Returns a configuration of 128 random histories for each property.
+/// Returns a configuration of 64 random histories for each property.
 fn config() -> Config {
-    crate::config(128)
+    crate::config(64)
 }

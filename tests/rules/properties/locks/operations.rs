@@ -61,6 +61,7 @@ pub(crate) fn operation(deed: Deed, asked: &[Asked]) -> Op {
                 client_name: next.client_name(),
                 ttl: asked[next.0].ask.ttl,
                 count: next.count(),
+                max_hold: None,
             })
         }
     }

@@ -116,7 +116,7 @@ impl World {
     }
 
     pub(crate) fn view(&mut self) -> NameView {
-        match self.send(&Op::View { waiters: 1_000 }).reply {
+        match self.send(&Op::view(1_000)).reply {
             Reply::Seen(view) => *view,
             other => panic!("a view was answered by {other:?}"),
         }

@@ -280,9 +280,7 @@ impl World {
 
     /// Returns the view of a name at this moment.
     pub(crate) fn view(&mut self, name: usize) -> NameView {
-        let op = Op::View {
-            waiters: usize::MAX,
-        };
+        let op = Op::view(usize::MAX);
         match self.send(name, 0, &op).reply {
             Reply::Seen(view) => *view,
             other => panic!("a view was answered by {other:?}"),

@@ -3,16 +3,10 @@
 
 use leasehold_core::mode::Mode;
 
-use super::candidacy::Term;
-use crate::world::{NAMES, World};
-
-/// A leader that believes in its term.
-#[derive(Debug)]
-struct Leader {
-    client: String,
-    election: usize,
-    term: Term,
-}
+use crate::{
+    check::Belief,
+    world::{NAMES, World},
+};
 
 impl World {
     /// Fails if the term of a candidate goes on that has resigned.
@@ -37,73 +31,31 @@ impl World {
         let lines = self.candidates.all.iter().filter_map(|it| it.line.as_ref());
         let on_streams = lines.filter_map(|line| {
             let term = line.term.filter(|term| now < term.until)?;
-            let client = line.name.clone();
-            let election = line.election;
-            Some((
-                line.ttl,
-                Leader {
-                    client,
-                    election,
-                    term,
-                },
-            ))
+            let belief = Belief {
+                client: line.name.clone(),
+                name: line.election,
+                token: term.token,
+                until: term.until,
+            };
+            Some((line.ttl, belief))
         });
         let on_sessions = self.leaderships().into_iter();
-        let on_sessions = on_sessions.map(|(number, election, token, until)| {
-            let it = &self.clients[number];
-            let term = Term {
-                token,
-                acked: 0,
-                until,
-            };
-            let client = it.name.clone();
-            (
-                it.ttl,
-                Leader {
-                    client,
-                    election,
-                    term,
-                },
-            )
-        });
-        let leaders = on_streams.chain(on_sessions).filter(|(ttl, leader)| {
-            let (election, token) = (leader.election, leader.term.token);
-            let forced = self.forced.get(&(election, token));
-            !self.may_be_lost(election, token, *ttl)
-                && forced.is_none_or(|at| at + ttl + ttl / 100 <= now)
-        });
+        let leaders = on_streams.chain(on_sessions);
+        let leaders = leaders.filter(|(ttl, leader)| !self.may_be_wrong(leader, *ttl));
         let leaders: Vec<_> = leaders.map(|(_, leader)| leader).collect();
         for (at, leader) in leaders.iter().enumerate() {
-            let rival = leaders[at + 1..]
-                .iter()
-                .find(|other| other.election == leader.election);
+            let mut others = leaders[at + 1..].iter();
+            let rival = others.find(|other| other.name == leader.name);
             assert!(
                 rival.is_none(),
                 "at {now}, two lead {}: {leader:?} and {rival:?}",
-                NAMES[leader.election]
+                NAMES[leader.name]
             );
-            self.look_up(leader.election);
-            let held = self.store.held(leader.election);
-            let hold = held.iter().find(|hold| {
-                hold.token == leader.term.token
-                    && hold.client == leader.client
-                    && now < hold.ends_at
-            });
-            let Some(hold) = hold else {
-                panic!("at {now}, {leader:?} believes that it leads; it is held by {held:?}");
-            };
+            let mode = self.check_belief(leader);
             assert!(
-                hold.mode == Mode::Exclusive
-                    && leader.term.until <= hold.ends_at
-                    && hold.bound.is_none_or(|bound| leader.term.until <= bound),
-                "at {now}, {leader:?} believes in its term beyond its end: {hold:?}"
+                mode == Mode::Exclusive,
+                "at {now}, {leader:?} leads with others"
             );
-            let newest = &mut self.newest[leader.election];
-            assert!(
-                *newest <= leader.term.token,
-                "at {now}, {leader:?} leads after the grant of {newest}"
-            );
-            *newest = leader.term.token;
         }
     }
 }

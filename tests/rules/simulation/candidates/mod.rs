@@ -24,7 +24,7 @@ use self::{
 use crate::{
     client::Stream,
     coordinator::{State, Up},
-    dice::{Dice, MS, Pipe},
+    dice::{Dice, MS},
     weather::Weather,
     world::{CLIENTS, NAMES, World, micros},
 };
@@ -36,6 +36,7 @@ const ELECTIONS: [usize; 3] = [1, 1, 2];
 const MOST_PROCLAIMS: u64 = 4;
 
 /// Candidates, and the adapters of their streams.
+#[derive(Default)]
 pub(crate) struct Candidates {
     dice: Dice,
     all: Vec<Candidate>,
@@ -188,9 +189,9 @@ impl World {
         let it = &mut self.candidates.all[number];
         it.candidacies += 1;
         let client_name = format!("candidate{number}.{}", it.candidacies);
-        self.opened_streams += 1;
-        let stream = self.opened_streams;
-        it.line = Some(Line {
+        // Its client is none of the clients.
+        let stream = self.open_stream(CLIENTS + number, coordinator, 0);
+        self.candidates.all[number].line = Some(Line {
             stream,
             name: client_name.clone(),
             election,
@@ -203,19 +204,6 @@ impl World {
             resigned_at: None,
             proclaims: 0,
         });
-        self.streams.insert(
-            stream,
-            Stream {
-                // None of the clients.
-                client: CLIENTS + number,
-                coordinator,
-                number: 0,
-                up: Pipe::new(),
-                down: Pipe::new(),
-                is_client_gone: false,
-                is_coordinator_gone: false,
-            },
-        );
         self.candidates.adapters.insert(stream, Adapter::default());
         self.seen.candidacies += 1;
         let campaign = CampaignOpen {
@@ -253,24 +241,16 @@ impl World {
         let at = self.now + self.candidates.dice.delay();
         let line = self.candidates.all[number].line.as_ref();
         let stream = line.expect("it campaigns").stream;
-        let stream = self.streams.get_mut(&stream).expect("it is open");
         let message = CampaignRequest { request: Some(ask) };
-        stream.up.push(at, Up::Message(message.encode_to_vec()));
-        let coordinator = stream.coordinator;
-        self.touch_coordinator(coordinator);
+        self.send_up(stream, at, Up::Message(message.encode_to_vec()));
     }
 
     /// A candidate leaves its stream, or its process dies.
     fn leave(&mut self, number: usize) {
         let at = self.now + self.candidates.dice.delay();
-        let Some(line) = self.candidates.all[number].line.take() else {
-            return;
-        };
-        let stream = self.streams.get_mut(&line.stream).expect("it is open");
-        stream.is_client_gone = true;
-        stream.up.push(at, Up::End(StreamEnd::ByPeer));
-        let coordinator = stream.coordinator;
-        self.touch_coordinator(coordinator);
+        if let Some(line) = self.candidates.all[number].line.take() {
+            self.send_up(line.stream, at, Up::End(StreamEnd::ByPeer));
+        }
     }
 
     /// A candidate hears something of its coordinator.
@@ -332,7 +312,7 @@ impl World {
                 if let Some(term) = line.term {
                     let hold = (line.name.clone(), term.token);
                     assert!(
-                        self.asked[&requested.reason].contains(&hold),
+                        self.was_asked(&requested.reason, &hold),
                         "{hold:?} was asked by {}",
                         requested.reason
                     );

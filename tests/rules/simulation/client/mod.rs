@@ -51,6 +51,32 @@ fn forget_bounds(message: &mut SessionResponse) {
 }
 
 impl World {
+    /// Opens a stream, which its client knows by this number.
+    pub(crate) fn open_stream(&mut self, client: usize, coordinator: usize, number: u64) -> usize {
+        self.opened_streams += 1;
+        let stream = Stream {
+            client,
+            coordinator,
+            number,
+            up: Pipe::new(),
+            down: Pipe::new(),
+            is_client_gone: false,
+            is_coordinator_gone: false,
+        };
+        self.streams.insert(self.opened_streams, stream);
+        self.opened_streams
+    }
+
+    /// Sends a stream's coordinator something: with an end, the client is gone.
+    pub(crate) fn send_up(&mut self, stream: usize, at: u64, what: Up) {
+        if let Some(stream) = self.streams.get_mut(&stream) {
+            stream.is_client_gone |= matches!(what, Up::End(_));
+            stream.up.push(at, what);
+            let coordinator = stream.coordinator;
+            self.touch_coordinator(coordinator);
+        }
+    }
+
     /// Takes in what arrived on a stream.
     pub(crate) fn told(&mut self, number: usize, message: Result<Vec<u8>, ClientEnd>) {
         let Some(stream) = self.streams.get(&number) else {
@@ -110,7 +136,7 @@ impl World {
             };
             let hold = (it.name.clone(), guard.token().get());
             assert!(
-                self.asked[&reason].contains(&hold),
+                self.was_asked(&reason, &hold),
                 "{hold:?} was asked by {reason}, which meant {:?}",
                 self.asked[&reason]
             );
@@ -126,12 +152,7 @@ impl World {
         it.overdue.retain(|overdue| *overdue != number);
         it.leaving.retain(|(leaving, _)| *leaving != number);
         let at = self.now + self.dice.delay();
-        if let Some(stream) = self.streams.get_mut(&number) {
-            stream.is_client_gone = true;
-            stream.up.push(at, Up::End(StreamEnd::ByPeer));
-            let coordinator = stream.coordinator;
-            self.touch_coordinator(coordinator);
-        }
+        self.send_up(number, at, Up::End(StreamEnd::ByPeer));
         self.touch_client(client);
     }
 
@@ -196,21 +217,8 @@ impl World {
         }
         it.dial_at = None;
         let of_client = it.turn("connected", |it| it.connected(clock));
-        self.opened_streams += 1;
-        let stream = self.opened_streams;
-        it.next = Some(stream);
-        self.streams.insert(
-            stream,
-            Stream {
-                client,
-                coordinator: number,
-                number: of_client,
-                up: Pipe::new(),
-                down: Pipe::new(),
-                is_client_gone: false,
-                is_coordinator_gone: false,
-            },
-        );
+        let stream = self.open_stream(client, number, of_client);
+        self.clients[client].next = Some(stream);
         self.carry_out_client(client);
     }
 
@@ -257,12 +265,8 @@ impl World {
             match output {
                 Output::Send(number, request) => {
                     let at = now + self.dice.delay();
-                    if let Some(stream) = numbered(&self.streams, number)
-                        && let Some(stream) = self.streams.get_mut(&stream)
-                    {
-                        stream.up.push(at, Up::Message(request.encode_to_vec()));
-                        let coordinator = stream.coordinator;
-                        self.touch_coordinator(coordinator);
+                    if let Some(stream) = numbered(&self.streams, number) {
+                        self.send_up(stream, at, Up::Message(request.encode_to_vec()));
                     }
                 }
                 Output::Granted(id, guards) => {

@@ -20,7 +20,6 @@ use leasehold_core::{
 };
 use leasehold_proto::v1::{SessionRequest, session_request::Request as Asked};
 use leasehold_server::{
-    access::rules::{Permission, Place},
     convert::{self, FieldBounds, session::Surroundings, stream::Kind},
     coordinator::{ends::Ends, inbox::InboxEvent, registry::Registry},
     limits::Limits,
@@ -115,14 +114,16 @@ pub(crate) struct Checks {
     limits: Limits,
 }
 
-impl Checks {
-    pub(crate) fn new() -> Self {
+impl Default for Checks {
+    fn default() -> Self {
         Self {
             store: Arc::new(MemoryStore::open().0),
             limits: Limits::new(leasehold_server::Config::default().into()),
         }
     }
+}
 
+impl Checks {
     pub(crate) fn bounds(&self) -> FieldBounds<'_> {
         FieldBounds {
             store: &self.store,
@@ -232,9 +233,7 @@ impl World {
         let grace = convert::disconnect_grace("grace", open.disconnect_grace, ttl)?;
         let client_name = convert::client_name("name", &open.client_name)?;
         let rights = self.rights.granted();
-        let may_resume =
-            |name: &LockName| rights.permits(Permission::Acquire, Place::Either, name.as_str());
-        let (resume, denied) = std::mem::take(&mut opening.resume).finish(may_resume);
+        let (resume, denied) = std::mem::take(&mut opening.resume).finish(&rights);
         let id = self.draw_session(kind, stream);
         let sessions = &mut self.coordinators[number].sessions;
         let mut served = sessions.remove(&stream).expect("it was just there");
@@ -249,7 +248,6 @@ impl World {
         });
         served.client.clone_from(&open.client_name);
         served.endable = Some(coordinator.ends.add(id, &served.inbox));
-        served.succeeds.insert(id);
         for (at, resumption) in resume.iter().enumerate() {
             coordinator.known.insert(resumption.next);
             let inbox = Arc::clone(&served.inbox);

@@ -7,7 +7,7 @@ use std::{
 
 use leasehold_core::{
     deadlock::{BlockedWait, Deadlock},
-    id::{Actor, OwnerId, SessionId},
+    id::{Actor, OwnerId},
     name::LockName,
     session::{Phase, RegistryEvent, RequestId, Session},
 };
@@ -43,8 +43,6 @@ pub(crate) struct Served {
     pub(crate) lost: BTreeSet<OwnerId>,
     /// `None` until `open` has come.
     pub(crate) endable: Option<Endable>,
-    /// Its id, and the sessions that it has resumed something from.
-    pub(crate) succeeds: BTreeSet<SessionId>,
 }
 
 /// A waiter that was announced.
@@ -67,7 +65,6 @@ impl Served {
             client: String::new(),
             lost: BTreeSet::new(),
             endable: None,
-            succeeds: BTreeSet::new(),
         }
     }
 

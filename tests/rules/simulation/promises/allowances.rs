@@ -19,6 +19,14 @@ impl World {
         made_at.is_none_or(|at| *at <= self.failed_over_at)
     }
 
+    /// Returns whether a request to release meant this hold, a client and a token. Where writes were lost, the store may have granted the
+    /// lock once more to the same owner id, which its coordinator knows by the grant before.
+    pub(crate) fn was_asked(&self, reason: &str, hold: &(String, i64)) -> bool {
+        let meant = &self.asked[reason];
+        let is_of_client = || meant.iter().any(|(client, _)| *client == hold.0);
+        meant.contains(hold) || self.lost_at > 0 && is_of_client()
+    }
+
     /// Returns whether watchers may see a grant end that they did not see begin: the store's clock was ahead for a while, at which
     /// the hold had expired.
     pub(crate) fn may_be_unseen(&self, name: usize, token: i64) -> bool {

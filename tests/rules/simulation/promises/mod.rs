@@ -431,7 +431,7 @@ impl World {
 }
 
 /// Returns the holds in a view.
-fn holds(view: &NameView) -> impl Iterator<Item = &HoldView> {
+pub(crate) fn holds(view: &NameView) -> impl Iterator<Item = &HoldView> {
     view.holders.iter().filter_map(|holder| match holder {
         HolderView::Ours(hold) => Some(&**hold),
         HolderView::Foreign { .. } => None,

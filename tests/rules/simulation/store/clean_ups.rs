@@ -72,6 +72,7 @@ impl World {
             end: End::Clean,
             may_arrive_until: None,
             gone_at: self.moment().after(crate::world::LONGEST_TTL),
+            asks: false,
         };
         self.clean_up(by, pending);
     }

@@ -16,11 +16,12 @@ use leasehold_core::{
     session::{CommandId, PendingCleanup},
     table::LockTable,
     time::{Moment, StoreTime},
-    view::{HolderView, NameView},
+    view::NameView,
 };
 
 use crate::{
     dice::MS,
+    promises::holds,
     weather::IMPOSED,
     world::{LONGEST_TTL, NAMES, TOKEN_MEMORY, World, micros, name},
 };
@@ -322,23 +323,20 @@ impl World {
     /// Looks up who holds a name, by its number.
     pub(crate) fn look_up(&mut self, number: usize) {
         if self.store.held[number].is_none() {
-            let holders = self.view(&name(NAMES[number])).holders.into_iter();
-            let held = holders.filter_map(|holder| match holder {
-                HolderView::Ours(hold) => Some(Held {
-                    token: hold.token.get(),
-                    client: hold.client_name.as_str().to_owned(),
-                    mode: hold.mode,
-                    ends_at: self.after_store_time(hold.expires_in),
-                    bound: hold.max_hold.map(|max_hold| {
-                        let mut time = max_hold + CLAIM_TIME.max(LONGEST_TTL);
-                        if max_hold == IMPOSED {
-                            // Its client does not know of it until it is told.
-                            time += LONGEST_TTL;
-                        }
-                        self.after_store_time(self.store_time().until(hold.acquired_at.after(time)))
-                    }),
+            let view = self.view(&name(NAMES[number]));
+            let held = holds(&view).map(|hold| Held {
+                token: hold.token.get(),
+                client: hold.client_name.as_str().to_owned(),
+                mode: hold.mode,
+                ends_at: self.after_store_time(hold.expires_in),
+                bound: hold.max_hold.map(|max_hold| {
+                    let mut time = max_hold + CLAIM_TIME.max(LONGEST_TTL);
+                    if max_hold == IMPOSED {
+                        // Its client does not know of it until it is told.
+                        time += LONGEST_TTL;
+                    }
+                    self.after_store_time(self.store_time().until(hold.acquired_at.after(time)))
                 }),
-                HolderView::Foreign { .. } => None,
             });
             self.store.held[number] = Some(held.collect());
         }
@@ -346,7 +344,7 @@ impl World {
 
     /// Shows a name.
     pub(crate) fn view(&mut self, name: &LockName) -> NameView {
-        match self.look(name, Op::View { waiters: 100 }) {
+        match self.look(name, Op::view(100)) {
             Reply::Seen(view) => *view,
             other => panic!("{other:?}"),
         }

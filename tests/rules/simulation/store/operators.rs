@@ -6,12 +6,12 @@ use leasehold_core::{
     command::{One, Op, ReleaseRequest},
     id::ReleaseRequestId,
     name::ReleaseReason,
-    view::HolderView,
 };
 
 use super::command_of;
 use crate::{
     dice::MS,
+    promises::holds,
     world::{NAMES, World, name},
 };
 
@@ -21,15 +21,13 @@ impl World {
         let name = &name(NAMES[number]);
         let view = self.view(name);
         // A quarter each: the first holder, and the last waiter; otherwise all holders.
-        let one = match (self.now / MS % 4, view.holders.first(), view.waiters.last()) {
-            (0, Some(HolderView::Ours(hold)), _) => Some(One::Holder(hold.token)),
+        let one = match (self.now / MS % 4, holds(&view).next(), view.waiters.last()) {
+            (0, Some(hold), _) => Some(One::Holder(hold.token)),
             (1, _, Some(waiter)) => Some(One::Waiter(waiter.number)),
             _ => None,
         };
-        for holder in view.holders {
-            if let HolderView::Ours(hold) = holder
-                && one.is_none_or(|one| one == One::Holder(hold.token))
-            {
+        for hold in holds(&view) {
+            if one.is_none_or(|one| one == One::Holder(hold.token)) {
                 self.seen.forced += 1;
                 self.forced.insert((number, hold.token.get()), self.now);
             }
@@ -44,19 +42,15 @@ impl World {
     /// An operator asks the holders of a name, or half of the times the first of them, to release it.
     pub(crate) fn request_release(&mut self, number: usize) {
         let name = &name(NAMES[number]);
-        let holders = self.view(name).holders.into_iter();
-        let holds = holders.filter_map(|holder| match holder {
-            HolderView::Ours(hold) => Some(hold),
-            HolderView::Foreign { .. } => None,
-        });
-        let holds: Vec<_> = holds.collect();
-        let first = holds.first().map(|hold| hold.token);
+        let view = self.view(name);
+        let first = holds(&view).next().map(|hold| hold.token);
         let only = first.filter(|_| (self.now / MS).is_multiple_of(2));
-        let meant = holds.iter();
-        let meant = meant.filter(|hold| only.is_none_or(|token| hold.token == token));
+        let meant = holds(&view).filter(|hold| only.is_none_or(|token| hold.token == token));
         let meant = meant.map(|hold| (hold.client_name.as_str().to_owned(), hold.token.get()));
         let id = self.asked.len() as u64;
-        self.asked.insert(id.to_string(), meant.collect());
+        let meant = meant.collect();
+        self.tell(|| format!("operator: asks for {name} by {id}, of {meant:?}"));
+        self.asked.insert(id.to_string(), meant);
         let request = Arc::new(ReleaseRequest {
             id: ReleaseRequestId::new(id),
             reason: ReleaseReason::parse(&id.to_string()).unwrap(),

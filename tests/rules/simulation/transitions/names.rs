@@ -16,60 +16,25 @@ pub(crate) enum Machine {
 /// Name of a state: of two parts, of which the second may be empty.
 pub(super) type State = (&'static str, &'static str);
 
-/// The events of a session.
-pub(super) const SESSION: &[&str] = &[
-    "acquire",
-    "cancel",
-    "release",
-    "set value",
-    "downgrade",
-    "reduce",
-    "heartbeat",
-    "close",
-    "answer",
-    "failure",
-    "granted",
-    "place moved",
-    "hold lost",
-    "forced out",
-    "other limit",
-    "asked to release",
-    "peer ended",
-    "cut",
-    "store up",
-    "store down",
-    "draining",
-    "stopping",
-    "ended by operator",
-    "time",
-    "rights",
-];
+/// Returns a state's name as lists have it.
+pub(super) fn shown((name, next): State) -> String {
+    match next {
+        "" => name.to_owned(),
+        next => format!("{name} + {next}"),
+    }
+}
 
-/// The events of a client.
-pub(super) const CLIENT: &[&str] = &[
-    "opened",
-    "queued",
-    "granted",
-    "not granted",
-    "released",
-    "changed",
-    "error",
-    "heartbeat answered",
-    "lost",
-    "draining",
-    "closed",
-    "asked to release",
-    "ended plainly",
-    "ended with a status",
-    "broke",
-    "connected",
-    "connect failed",
-    "time",
-    "acquire",
-    "cancel",
-    "release",
-    "change",
-];
+/// The events of a session, between commas.
+pub(super) const SESSION: &str = "\
+    acquire, cancel, release, set value, downgrade, reduce, heartbeat, close, answer, failure, \
+    granted, place moved, hold lost, forced out, other limit, asked to release, peer ended, cut, \
+    store up, store down, draining, stopping, ended by operator, time, rights";
+
+/// The events of a client, between commas.
+pub(super) const CLIENT: &str = "\
+    opened, queued, granted, not granted, released, changed, error, heartbeat answered, lost, \
+    draining, closed, asked to release, ended plainly, ended with a status, broke, connected, \
+    connect failed, time, acquire, cancel, release, change";
 
 /// Returns the name of what happens to a session.
 pub(crate) fn input(input: &Input) -> &'static str {

@@ -7,7 +7,7 @@
 mod story;
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashSet},
+    collections::{BTreeMap, HashSet},
     future::Future,
     pin::pin,
     task::{Context, Poll, Waker},
@@ -31,6 +31,7 @@ const MOST_UNREAD: usize = 6;
 const WATCHED: [(&str, bool); 3] = [("", false), ("", true), ("a", false)];
 
 /// Watchers and observers of all coordinators.
+#[derive(Default)]
 pub(crate) struct Watching {
     /// Dice of their own: everything else is the same without watchers.
     dice: Dice,
@@ -54,7 +55,7 @@ struct Site {
 /// A feed.
 struct Line {
     id: FeedId,
-    followed: BTreeSet<Option<LockName>>,
+    followed: HashSet<Subject>,
     items: Pipe<FeedItem>,
     /// When the last request arrives.
     asked_until: u64,
@@ -181,13 +182,8 @@ impl World {
                 });
                 feed.items.push(now + dice.delay(), told);
             };
-            let subjects = [None, Some(name.clone())];
-            for subject in subjects.iter().filter(|it| feed.followed.contains(*it)) {
-                if !telling.changes.is_empty() {
-                    let subject = match subject {
-                        None => Subject::Everything,
-                        Some(name) => Subject::Name(name.clone()),
-                    };
+            for subject in [Subject::Everything, Subject::Name(name.clone())] {
+                if feed.followed.contains(&subject) && !telling.changes.is_empty() {
                     let looked = None;
                     let telling = telling.clone();
                     tell(Some(subject), Telling { looked, ..telling });
@@ -255,7 +251,7 @@ impl World {
                 items.push(now + watching.dice.delay(), FeedItem::Started);
                 site.feed = Some(Line {
                     id: FeedId::new(watching.feeds),
-                    followed: BTreeSet::new(),
+                    followed: HashSet::new(),
                     items,
                     asked_until: 0,
                 });
@@ -298,15 +294,11 @@ impl World {
         let id = feed.id;
         match job {
             Job::Follow(subject, follows) => {
-                let of = match &subject {
-                    Subject::Everything => None,
-                    Subject::Name(name) => Some(name.clone()),
-                };
                 let item = if follows {
-                    feed.followed.insert(of);
+                    feed.followed.insert(subject.clone());
                     FeedItem::Followed(subject)
                 } else {
-                    feed.followed.remove(&of);
+                    feed.followed.remove(&subject);
                     FeedItem::Unfollowed(subject)
                 };
                 feed.items.push(self.now, item);

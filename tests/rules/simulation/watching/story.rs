@@ -12,7 +12,10 @@ use leasehold_server::watch::{
     watchers::{Message, Watcher},
 };
 
-use crate::world::{NAMES, World};
+use crate::{
+    promises::holds,
+    world::{NAMES, World},
+};
 
 pub(super) struct Reader {
     pub(super) watcher: Watcher,
@@ -148,13 +151,9 @@ impl World {
 
 impl Chapter {
     fn of(view: &NameView) -> Self {
-        let holders = view.holders.iter().filter_map(|holder| match holder {
-            HolderView::Ours(hold) => Some(hold.token.get()),
-            HolderView::Foreign { .. } => None,
-        });
         Self {
             newest: view.token.map(|token| token.get()),
-            live: holders.collect(),
+            live: holds(view).map(|hold| hold.token.get()).collect(),
         }
     }
 }

@@ -2,22 +2,22 @@
 
 mod rights;
 
-use std::{cell::Cell, collections::BTreeSet};
+use std::cell::Cell;
 
 use leasehold_client::simulation::StreamEnd as ClientEnd;
 use leasehold_core::{
     contention,
-    ended::EndChange,
+    ended::{EndChange, Mark},
     id::SessionId,
     session::{Input, StreamEnd},
-    view::HolderView,
 };
-use leasehold_server::coordinator::marks::LOOK_INTERVAL;
+use leasehold_server::{access::rules::Granted, coordinator::marks::LOOK_INTERVAL};
 
 pub(crate) use self::rights::{IMPOSED, Rights};
 use crate::{
     coordinator::{Coordinator, State, Up},
     dice::{Dice, MS},
+    promises::holds,
     world::{NAMES, TOKEN_MEMORY, World, micros, name},
 };
 
@@ -30,9 +30,10 @@ thread_local! {
 const CARRIED_OUT: u64 = 10_000 * MS;
 
 /// Kind of the faults.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Weather {
     /// Every fault.
+    #[default]
     Stormy,
     /// One coordinator after the other is drained and restarted; nothing else goes wrong.
     Rolling,
@@ -230,10 +231,14 @@ impl World {
 
     /// An operator ends this session.
     pub(crate) fn mark_session(&mut self, id: SessionId) {
-        let change = EndChange::Mark(id, TOKEN_MEMORY);
+        let mark = Mark {
+            session: id,
+            by: "operator".into(),
+        };
+        let change = EndChange::Mark(mark, TOKEN_MEMORY);
         let now = self.store_time();
-        self.store.ended.change(Some(change), now);
         self.tell(|| format!("operator: {change:?}"));
+        self.store.ended.change(Some(change), now);
     }
 
     /// Has a coordinator look at the marks of ended sessions, if it is time. Not every look succeeds.
@@ -248,15 +253,16 @@ impl World {
             return;
         }
         for mark in self.marks() {
-            self.coordinators[number].ends.end(mark);
+            let ends = &self.coordinators[number].ends;
+            ends.end(mark, &Granted::Everything);
         }
     }
 
-    /// Returns the sessions that an operator has ended.
-    pub(crate) fn marks(&mut self) -> BTreeSet<SessionId> {
+    /// Returns the marks of the sessions that an operator has ended.
+    pub(crate) fn marks(&mut self) -> Vec<Mark> {
         let now = self.store_time();
         let marks = self.store.ended.change(None, now).unwrap();
-        marks.into_iter().map(|(id, _)| id).collect()
+        marks.into_iter().map(|(mark, _)| mark).collect()
     }
 
     /// A session hears that it ends. The guards of its client learn of it when that is carried out, or a TTL later.
@@ -272,10 +278,8 @@ impl World {
         self.seen.sessions_ended += 1;
         self.seen.successors_ended += u64::from(is_successor);
         for (index, text) in NAMES.iter().enumerate() {
-            for holder in self.view(&name(text)).holders {
-                if let HolderView::Ours(hold) = holder
-                    && hold.client_name.as_str() == client
-                {
+            for hold in holds(&self.view(&name(text))) {
+                if hold.client_name.as_str() == client {
                     let token = (index, hold.token.get());
                     self.forced.insert(token, self.now + CARRIED_OUT);
                 }

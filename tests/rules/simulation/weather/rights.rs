@@ -11,9 +11,10 @@ use crate::world::{NAMES, World};
 pub(crate) const IMPOSED: Duration = Duration::from_millis(900);
 
 /// Rights of all clients.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Rights {
     /// Everything.
+    #[default]
     All,
     /// The last name may not be held.
     Fewer,

@@ -35,7 +35,7 @@ async fn commands_sent_later_are_executed_later() {
                 }
             }
             last.unwrap().await.unwrap().unwrap();
-            let Reply::Seen(view) = world.run("x", Op::View { waiters: 0 }).await.reply else {
+            let Reply::Seen(view) = world.run("x", Op::view(0)).await.reply else {
                 panic!("a view shows");
             };
             let leasehold_core::view::HolderView::Ours(hold) = &view.holders[0] else {

@@ -1,11 +1,14 @@
 //! Servers that refuse the login, or must not be used: each reason has its name, and none shows a password.
 
 use std::{
+    fs,
+    future::ready,
     io::{self, Write},
     sync::{Arc, Mutex},
 };
 
 use leasehold_store::redis::status::DownCause;
+use leasehold_tests::wait;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpSocket},
@@ -75,7 +78,7 @@ async fn a_server_that_repeats_the_password_is_not_quoted() {
         "",
     ]);
     let refused = refusals(&format!("redis://:{PASSWORD}@127.0.0.1:{}", server.port())).await;
-    assert_eq!(refused[0].0, DownCause::Login, "{refused:?}");
+    assert_eq!(refused[0].0, DownCause::CommandMissing, "{refused:?}");
 }
 
 #[tokio::test]
@@ -98,6 +101,30 @@ async fn a_replica_is_refused_and_its_master_named() {
 }
 
 #[tokio::test]
+async fn a_replica_and_a_node_of_a_cluster_are_found_by_a_user_who_may_not_ask() {
+    for (arguments, words, expected) in [
+        (&[][..], "REPLICAOF 127.0.0.2 1", DownCause::NotMaster),
+        (
+            &["--cluster-enabled", "yes"],
+            "CLUSTER ADDSLOTS 0",
+            DownCause::WrongKind,
+        ),
+    ] {
+        let mut server = Server::start_with(arguments);
+        server.admin::<()>(&format!(
+            "ACL SETUSER worker on >{PASSWORD} ~* &* +@all -role -info"
+        ));
+        server.admin::<()>(words);
+        let link = link_to(&format!(
+            "redis://worker:{PASSWORD}@127.0.0.1:{}",
+            server.port()
+        ));
+        let (cause, reason) = until_down(&mut link.status()).await;
+        assert_eq!(cause, expected, "{reason}");
+    }
+}
+
+#[tokio::test]
 async fn a_server_that_is_full_is_told_from_a_wrong_password() {
     let mut server = Server::start();
     server.admin::<()>("CONFIG SET requirepass correct");
@@ -106,11 +133,52 @@ async fn a_server_that_is_full_is_told_from_a_wrong_password() {
     let (cause, reason) = until_down(&mut link.status()).await;
     // The server hangs up right after its answer, so that the answer itself can get lost.
     assert!(
-        matches!(cause, DownCause::Rejected | DownCause::Lost),
+        matches!(cause, DownCause::Full | DownCause::Lost),
         "{cause:?}: {reason}"
     );
     server.admin::<()>("CONFIG SET maxclients 100");
     until_up(&mut link.status()).await;
+}
+
+#[tokio::test]
+async fn a_disk_that_fails_breaks_no_connection_and_is_logged_once() {
+    let log = Log::default();
+    let _guard = log.collect();
+    let mut server = Server::start();
+    let mut save = redis::cmd("CONFIG");
+    save.arg("SET").arg("save").arg("1 1");
+    save.exec(&mut server.connection()).unwrap();
+    let (messages, _received) = mpsc::channel(1);
+    let link = link_to(&server.url());
+    let listening = link.subscribe(b"c".to_vec(), messages, Some);
+    let mut statuses = [link.status(), listening.status()];
+    let mut before = Vec::new();
+    for status in &mut statuses {
+        until_up(status).await;
+        before.push(status.borrow().clone());
+    }
+    // No snapshot can be written any more. Three pings of each connection are refused.
+    fs::remove_dir_all(server.directory()).unwrap();
+    server.admin::<()>("SET changed 1");
+    wait::until("pings to be refused", PATIENCE, || {
+        let info = server.admin::<String>("INFO commandstats");
+        let pings = info.lines().find(|line| line.starts_with("cmdstat_ping:"));
+        let refused = pings.and_then(|line| {
+            let (_, number) = line.split_once("rejected_calls=")?;
+            number.split(',').next()?.parse::<u32>().ok()
+        });
+        ready(if refused >= Some(9) {
+            Ok(())
+        } else {
+            Err(refused)
+        })
+    })
+    .await;
+    let after: Vec<_> = statuses.map(|status| status.borrow().clone()).into();
+    assert_eq!(after, before);
+    assert_eq!((log.count("is down"), log.count("MISCONF")), (0, 1));
+    // A coordinator that starts now says the same.
+    until_up(&mut link_to(&server.url()).status()).await;
 }
 
 #[tokio::test]
@@ -227,8 +295,13 @@ async fn a_server_that_may_evict_locks_is_warned_of_once() {
     server.admin::<()>("ACL SETUSER worker -config");
     server.admin::<()>("CONFIG SET maxmemory-policy volatile-ttl");
     assert!(server.admin::<u32>("CLIENT KILL TYPE normal SKIPME yes") >= 2);
-    until_up_after(&mut status, epoch + 1).await;
+    epoch = until_up_after(&mut status, epoch + 1).await;
     run(&link, "PING").await;
     assert_eq!(log.count("maxmemory-policy volatile-ttl"), 1);
+    server.admin::<()>("ACL SETUSER worker -info");
+    assert!(server.admin::<u32>("CLIENT KILL TYPE normal SKIPME yes") >= 2);
+    until_up_after(&mut status, epoch + 1).await;
+    run(&link, "PING").await;
+    assert_eq!(log.count("does not tell its maxmemory-policy"), 1);
     assert_eq!(log.count(PASSWORD), 0);
 }

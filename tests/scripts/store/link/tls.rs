@@ -188,7 +188,7 @@ async fn files_that_are_replaced_count_for_the_next_connection() {
     until_down_for(&mut status, DownCause::Tls).await;
     take(known.ca(), &ca);
     // The server hangs up on a certificate of somebody else's.
-    until_down_for(&mut status, DownCause::Lost).await;
+    until_down_for(&mut status, DownCause::CertificateWanted).await;
     // Half of an identity is none: what was there before goes on.
     take(right.cert, &ours.cert);
     assert!(matches!(
@@ -205,5 +205,6 @@ async fn files_that_are_replaced_count_for_the_next_connection() {
         RedisTarget::parse(&tls.url(), Some(&*ca)).unwrap(),
         LinkOptions::default(),
     );
-    until_down_for(&mut none.status(), DownCause::Lost).await;
+    let reason = until_down_for(&mut none.status(), DownCause::CertificateWanted).await;
+    assert!(reason.contains("asks for one and got none"), "{reason}");
 }

@@ -48,8 +48,8 @@ async fn session_requests_out_of_bounds_leave_the_stream_and_its_locks_alone() {
     let held = session.acquire("held").await;
 
     for (what, field, request) in bad_acquires() {
-        // Those of the session are the stream's.
-        if ["ttl", "client_name"].contains(&field) {
+        // Those of the session are the stream's, which needs no keys.
+        if ["ttl", "client_name", "request_key"].contains(&field) {
             continue;
         }
         let AcquireRequest {
@@ -138,6 +138,7 @@ fn changes(name: String, owner_id: Vec<u8>) -> [(&'static str, Request); 4] {
     let release = SessionRelease {
         name: name.clone(),
         owner_id: owner_id.clone(),
+        expired: false,
     };
     let set_value = SessionSetValue {
         name: name.clone(),

@@ -119,6 +119,11 @@ pub(super) fn bad_acquires() -> Vec<(&'static str, &'static str, AcquireRequest)
     for (what, name) in bad_client_names() {
         add(what, "client_name", &|it| it.client_name.clone_from(&name));
     }
+    for (what, length) in [("15 bytes", 15), ("129 bytes", 129)] {
+        add(what, "request_key", &|it| {
+            it.request_key = "k".repeat(length)
+        });
+    }
     add("an unknown mode", "mode", &|it| it.mode = 77);
     add("a revision of a shared lock", "limit_revision", &|it| {
         it.set_mode(LockMode::Shared);

@@ -1,8 +1,7 @@
 //! Cases of elections.
 
 use leasehold_proto::v1::{LeaderRequest, ObserveRequest};
-use leasehold_tests::{RawCandidate, RawObserver, wait};
-use tonic_types::StatusExt;
+use leasehold_tests::{RawCandidate, RawObserver, raw::reason, wait};
 
 use super::modes::NOT_OFFERED;
 use crate::conformance::site::{LATE, Site, TTL};
@@ -39,8 +38,7 @@ pub(crate) async fn are_observed(site: &Site) {
         };
         let refused = site.elections(0).observe(observe).await.map(|_| ());
         let refused = refused.unwrap_err();
-        let reason = refused.get_details_error_info().unwrap().reason;
-        assert_eq!(reason, NOT_OFFERED, "{refused:?}");
+        assert_eq!(reason(&refused), NOT_OFFERED, "{refused:?}");
         return;
     }
     let mut observer = RawObserver::observe(site.channel(1), election).await;

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use leasehold_proto::v1::{
-    EndSessionRequest, EndSessionResponse, LostReason, session_response::Response,
+    EndSessionRequest, EndSessionResponse, ForceReleaseRequest, LostReason,
+    session_response::Response,
 };
 use leasehold_tests::{
     RawCandidate, RawSession,
-    raw::{exclusive, resume_hold, resume_wait},
+    raw::{exclusive, reason, resume_hold, resume_wait},
 };
 use tonic::Code;
-use tonic_types::StatusExt;
 
 use crate::conformance::site::{LATE, Site, TTL};
 
@@ -30,8 +30,7 @@ async fn session_of(site: &Site, name: &str) -> String {
 async fn ends(mut session: RawSession) {
     let status = session.end(LATE).await.unwrap_err();
     assert_eq!(status.code(), Code::Aborted, "{status:?}");
-    let info = status.get_details_error_info().unwrap();
-    assert_eq!(info.reason, "SESSION_ENDED", "{status:?}");
+    assert_eq!(reason(&status), "SESSION_ENDED", "{status:?}");
 }
 
 async fn nobody_has(site: &Site, name: &str) {
@@ -116,6 +115,10 @@ pub(crate) async fn of_a_session_that_was_resumed(site: &Site) {
     let (mut new, resumed) = RawSession::resume(&site.endpoint(0), TTL, resume).await;
     new.keep_alive(TTL / 5);
     assert_eq!(resumed.refused, []);
+    // A coordinator that has not heard of it yet would count the hold as well.
+    for former in [&mut old, &mut between] {
+        assert_eq!(former.lost(LATE).await[0].reason(), LostReason::Resumed);
+    }
     drop((old, between));
     let answer = end(site, 1, &session_id).await;
     assert!(answer.ended, "{answer:?}");
@@ -133,6 +136,28 @@ pub(crate) async fn of_a_session_that_was_resumed(site: &Site) {
     ends(new).await;
     assert!(other.release(&blocking).await);
     other.close().await;
+}
+
+/// A session that has lost what it had resumed ends too: the end of the one before may have taken that.
+pub(crate) async fn of_a_session_that_has_lost_what_it_resumed(site: &Site) {
+    let name = "ends/lost";
+    let mut old = site.session(0).await;
+    let lock = old.take_one(exclusive(name)).await;
+    let session_id = session_of(site, name).await;
+    let resume = vec![resume_hold(&lock)];
+    let (mut new, resumed) = RawSession::resume(&site.endpoint(1), TTL, resume).await;
+    new.keep_alive(TTL / 5);
+    assert_eq!(resumed.refused, []);
+    assert_eq!(old.lost(LATE).await[0].reason(), LostReason::Resumed);
+    let name = name.to_owned();
+    let mut admin = site.admin(0);
+    let forced = admin.force_release(ForceReleaseRequest { name, only: None });
+    forced.await.unwrap();
+    assert_eq!(new.lost(LATE).await[0].reason(), LostReason::Forced);
+    let answer = end(site, 0, &session_id).await;
+    assert!(answer.ended, "{answer:?}");
+    ends(new).await;
+    ends(old).await;
 }
 
 /// However a resume and the end cross: nothing is left, and nothing ends twice.
@@ -188,15 +213,13 @@ pub(crate) async fn of_a_leader_and_of_a_candidate(site: &Site) {
     };
     assert_eq!(answer, expected);
     let status = waits.next(LATE).await.1.unwrap_err();
-    let info = status.get_details_error_info().unwrap();
-    assert_eq!(info.reason, "FORCE_RELEASED", "{status:?}");
+    assert_eq!(reason(&status), "FORCE_RELEASED", "{status:?}");
 
     let answer = end(site, 1, &session_of(site, election).await).await;
     assert_eq!((answer.session_count, answer.hold_count), (1, 1));
     assert_eq!(leader.lost(LATE).await.1, LostReason::Forced);
     let status = leader.next(LATE).await.1.unwrap_err();
-    let info = status.get_details_error_info().unwrap();
-    assert_eq!(info.reason, "SESSION_ENDED", "{status:?}");
+    assert_eq!(reason(&status), "SESSION_ENDED", "{status:?}");
     let next = last.elected(LATE).await;
     assert!(next.token > term.token);
     assert!(last.resign().await);

@@ -7,7 +7,7 @@ use leasehold_proto::v1::{
     RenewRequest,
 };
 use leasehold_tests::{
-    raw::{closing_for, exclusive, held_for_at_most, parse, wire},
+    raw::{closing_for, exclusive, held_for_at_most, parse, release_request, wire},
     wait,
 };
 use tokio::time::timeout;
@@ -84,10 +84,7 @@ pub(crate) async fn without_a_stream(site: &Site) {
     });
     assert!(renewed.await.unwrap().into_inner().renewed);
     for released in [true, false] {
-        let release = ReleaseRequest {
-            name: "locks/unary".to_owned(),
-            owner_id: granted.owner_id.clone(),
-        };
+        let release = release_request("locks/unary", &granted.owner_id);
         let answer = site.unary(1).release(release).await.unwrap().into_inner();
         assert_eq!(answer.released, released);
     }
@@ -153,10 +150,7 @@ pub(crate) async fn runs_out_unless_renewed(site: &Site) {
     };
     let renewed = site.unary(0).renew(renew).await.unwrap().into_inner();
     assert!(!renewed.renewed);
-    let release = ReleaseRequest {
-        name: "locks/short".to_owned(),
-        owner_id: next.owner_id,
-    };
+    let release = release_request("locks/short", &next.owner_id);
     site.unary(0).release(release).await.unwrap();
 }
 

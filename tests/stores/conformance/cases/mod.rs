@@ -52,6 +52,7 @@ pub(crate) async fn all(site: &Site) -> usize {
         ends::of_a_session_at_another_coordinator,
         ends::of_what_no_session_has,
         ends::of_a_session_that_was_resumed,
+        ends::of_a_session_that_has_lost_what_it_resumed,
         ends::of_a_session_that_is_resuming,
         ends::of_a_leader_and_of_a_candidate,
         operators::check_tokens,

@@ -3,17 +3,16 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use leasehold_proto::v1::{
-    AcquireOutcome, AcquireRequest, CheckTokenRequest, ForceReleaseRequest, ListLocksRequest,
-    LockEventKind, LostReason, ReleaseRequest, RequestReleaseRequest, WatchLocksRequest,
-    campaign_response::Response as Told, force_release_request::Only,
-    session_response::Response as SessionAnswer, watch_locks_response::Response,
+    AcquireOutcome, CheckTokenRequest, ForceReleaseRequest, ListLocksRequest, LockEventKind,
+    LostReason, RequestReleaseRequest, WatchLocksRequest, campaign_response::Response as Told,
+    force_release_request::Only, session_response::Response as SessionAnswer,
+    watch_locks_response::Response,
 };
 use leasehold_tests::{
     RawCandidate,
-    raw::{exclusive, several, shared, wire},
+    raw::{acquire_request, exclusive, reason, release_request, several, shared, wire},
 };
 use tokio::time::timeout;
-use tonic_types::StatusExt;
 
 use super::modes::NOT_OFFERED;
 use crate::conformance::site::{LATE, Site, TTL};
@@ -208,17 +207,11 @@ pub(crate) async fn ask_for_a_release(site: &Site) {
         assert!(there.release(beside).await);
     }
     // A hold without a stream.
-    let unary = AcquireRequest {
-        name: name.to_owned(),
-        ..AcquireRequest::default()
-    };
+    let unary = acquire_request(name);
     let held = site.unary(0).acquire(unary).await.unwrap().into_inner();
     assert_eq!(held.outcome(), AcquireOutcome::Granted);
     assert_eq!(ask(0, "without a stream").await, 0);
-    let release = ReleaseRequest {
-        name: name.to_owned(),
-        owner_id: held.owner_id,
-    };
+    let release = release_request(name, &held.owner_id);
     assert!(
         site.unary(0)
             .release(release)
@@ -286,8 +279,7 @@ pub(crate) async fn watch(site: &Site) {
         .await;
     if !site.offers().watching {
         let refused = watched.map(|_| ()).unwrap_err();
-        let reason = refused.get_details_error_info().unwrap().reason;
-        assert_eq!(reason, NOT_OFFERED, "{refused:?}");
+        assert_eq!(reason(&refused), NOT_OFFERED, "{refused:?}");
         return;
     }
     let mut watched = watched.unwrap().into_inner();

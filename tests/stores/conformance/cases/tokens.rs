@@ -82,7 +82,7 @@ impl<'a> Name<'a> {
     }
 
     async fn time(&self) -> StoreTime {
-        self.execute(SHORT, 0, Op::View { waiters: 0 }).await.at
+        self.execute(SHORT, 0, Op::view(0)).await.at
     }
 
     /// Waits until the short memory has passed by the store's clock.
@@ -123,6 +123,7 @@ impl<'a> Name<'a> {
                     client_name: ClientName::default(),
                     ttl: TTL,
                     count: 1,
+                    max_hold: None,
                 };
                 let resumed = self.execute(SHORT, 0, Op::Resume(resume)).await;
                 let is_resumed = matches!(resumed.reply, Reply::Resumed { .. });
@@ -236,7 +237,7 @@ fn uses(offers: Offers) -> Vec<(Use, Mode)> {
 }
 
 pub(crate) async fn rise_across_steps(topology: Topology) {
-    let clock = WallClock::new();
+    let clock = WallClock::make();
     let servers = topology.start_with(&clock.of(RedisServer::options()));
     let store = site::open(&servers, "steps").await;
     let mut ahead = 0;

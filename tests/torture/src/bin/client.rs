@@ -5,19 +5,15 @@
 
 use std::{sync::Arc, time::Duration};
 
-use anyhow::Context;
 use leasehold_client::{AcquireError, Client, LockGuard, LockState, SemaphorePermit};
 use leasehold_torture::{
     history::now,
     locks::{Cycle, LIMIT, Mode},
     shown,
-    worker::{Arguments, Ask, Registers, Worker, after},
+    worker::{Ask, Registers, Worker, after, run_tasks},
 };
-use rand::{Rng, SeedableRng, rngs::StdRng};
-use tokio::{
-    task::JoinSet,
-    time::{Instant, sleep, sleep_until, timeout},
-};
+use rand::rngs::StdRng;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 /// Longest time between two looks at a guard.
 const LOOK: Duration = Duration::from_millis(40);
@@ -27,7 +23,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// State that all tasks share.
 struct World {
     client: Client,
-    worker: Worker,
+    worker: Arc<Worker>,
     /// The store is a quorum, where each coordinator has a queue of its own.
     quorum: bool,
     /// Sessions move to other coordinators at any time, to show newer credentials.
@@ -40,15 +36,14 @@ async fn main() -> anyhow::Result<()> {
     if let Err(name) = leasehold_client::planted::plant_from_environment() {
         anyhow::bail!("there is no fault {name} to plant");
     }
-    let arguments = Arguments::read();
-    let worker = arguments.worker;
-    let mut random = StdRng::seed_from_u64(arguments.seed);
+    let worker = Worker::start();
+    let arguments = &worker.arguments;
     let mut builder = Client::builder();
     if let Some(folder) = &arguments.credentials {
         builder = shown::follow(builder, folder);
     }
     let builder = builder
-        .client_name(worker.name.clone())
+        .client_name(arguments.name.clone())
         .ttl(arguments.ttl)
         .disconnect_grace(arguments.grace);
     let client = loop {
@@ -64,21 +59,14 @@ async fn main() -> anyhow::Result<()> {
     };
     let world = Arc::new(World {
         client,
-        worker,
         quorum: arguments.store == "quorum",
         moves: arguments.credentials.is_some(),
+        worker: Arc::clone(&worker),
     });
-    let mut running = JoinSet::new();
-    for _ in 0..arguments.tasks {
-        let random = StdRng::seed_from_u64(random.random());
-        running.spawn(live(Arc::clone(&world), random));
-    }
-    while let Some(ended) = running.join_next().await {
-        ended.context("a task panicked")?;
-    }
+    run_tasks(arguments, |random| live(Arc::clone(&world), random)).await?;
     // What it still has, it loses with the end of the process.
     let _ = timeout(Duration::from_secs(10), world.client.close()).await;
-    world.worker.finished();
+    worker.finished();
     Ok(())
 }
 

@@ -8,7 +8,7 @@ use std::{sync::Arc, time::Duration};
 use leasehold_torture::{
     history::now,
     locks::Cycle,
-    worker::{Arguments, Registers, after, left, run_tasks},
+    worker::{Arguments, Registers, Worker, after, left, run_tasks},
 };
 use rand::{Rng, rngs::StdRng};
 use redis::{
@@ -30,18 +30,23 @@ const RELEASE: &str =
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> anyhow::Result<()> {
-    run_tasks(live).await
+    let worker = Worker::start();
+    run_tasks(&worker.arguments, |random| {
+        live(Arc::clone(&worker), random)
+    })
+    .await?;
+    worker.finished();
+    Ok(())
 }
 
-async fn live(arguments: Arc<Arguments>, mut random: StdRng) {
-    let worker = &arguments.worker;
-    let mut store = Store::new(&arguments);
+async fn live(worker: Arc<Worker>, mut random: StdRng) {
+    let mut store = Store::new(&worker.arguments);
     let registers = Registers::default();
     while !worker.stop.is_cancelled() {
         let cycle = Cycle::draw_foreign(&mut random);
         let value: u128 = random.random();
         let value = format!("{value:032x}");
-        run(&arguments, &mut store, &cycle, &value, &registers).await;
+        run(&worker, &mut store, &cycle, &value, &registers).await;
         tokio::select! {
             () = sleep(cycle.pause) => {}
             () = worker.stop.cancelled() => {}
@@ -50,13 +55,13 @@ async fn live(arguments: Arc<Arguments>, mut random: StdRng) {
 }
 
 async fn run(
-    arguments: &Arguments,
+    worker: &Worker,
     store: &mut Store,
     cycle: &Cycle,
     value: &str,
     registers: &Registers,
 ) {
-    let worker = &arguments.worker;
+    let ttl = worker.arguments.ttl;
     // It stands in no queue.
     let ask = worker.asks(cycle, value);
     let give_up = after(now(), cycle.wait.unwrap_or_default());
@@ -64,9 +69,9 @@ async fn run(
     let until = loop {
         let mut set = redis::cmd("SET");
         set.arg(&key).arg(value).arg("NX").arg("PX");
-        set.arg(arguments.ttl.as_millis() as u64);
+        set.arg(ttl.as_millis() as u64);
         // Read before the command is sent, and 1 % less: clocks may run at different rates.
-        let until = after(now(), arguments.ttl * 99 / 100);
+        let until = after(now(), ttl * 99 / 100);
         match store.send::<Option<String>>(&key, &set).await {
             Ok(Some(_)) if now() < until => break until,
             Ok(Some(_)) => {

@@ -36,24 +36,30 @@ const ANSWER: Duration = Duration::from_secs(5);
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> anyhow::Result<()> {
-    run_tasks(live).await
+    let worker = Worker::start();
+    run_tasks(&worker.arguments, |random| {
+        live(Arc::clone(&worker), random)
+    })
+    .await?;
+    worker.finished();
+    Ok(())
 }
 
 /// Opens one session after the other, each at any coordinator.
-async fn live(arguments: Arc<Arguments>, mut random: StdRng) {
-    let worker = &arguments.worker;
+async fn live(worker: Arc<Worker>, mut random: StdRng) {
+    let arguments = &worker.arguments;
     let endpoints: Vec<_> = arguments.endpoints.split(',').collect();
     let registers = Registers::default();
     while !worker.stop.is_cancelled() {
         let endpoint = endpoints[random.random_range(0..endpoints.len())];
-        let opened = timeout(ANSWER, Session::open(endpoint, &arguments)).await;
+        let opened = timeout(ANSWER, Session::open(endpoint, arguments)).await;
         let Ok(Ok(mut session)) = opened else {
             sleep(PAUSE).await;
             continue;
         };
         while !worker.stop.is_cancelled() && !session.draining && !session.is_outdated() {
             let cycle = Cycle::draw(&mut random, arguments.store == "quorum");
-            let lived = session.cycle(worker, &cycle, &registers).await;
+            let lived = session.cycle(&worker, &cycle, &registers).await;
             if lived.is_err() || session.idle(cycle.pause).await.is_err() {
                 break;
             }
@@ -103,7 +109,7 @@ impl Session {
         let channel = endpoint.connect().await?;
         let (requests, outgoing) = mpsc::channel(64);
         let open = SessionOpen {
-            client_name: arguments.worker.name.clone(),
+            client_name: arguments.name.clone(),
             ttl: Some(arguments.ttl.try_into()?),
             ..SessionOpen::default()
         };
@@ -126,10 +132,9 @@ impl Session {
         Ok(Self {
             requests,
             responses,
-            queue: if arguments.store == "quorum" {
-                opened.coordinator
-            } else {
-                String::new()
+            queue: match &*arguments.store {
+                "quorum" => opened.coordinator,
+                _ => String::new(),
             },
             next_id: 2,
             sent: vec![sent],
@@ -306,7 +311,11 @@ impl Session {
 
     /// Releases a hold, and returns whether it was there.
     async fn release(&mut self, name: String, owner_id: Vec<u8>) -> anyhow::Result<bool> {
-        let id = self.send(Request::Release(SessionRelease { name, owner_id }))?;
+        let id = self.send(Request::Release(SessionRelease {
+            name,
+            owner_id,
+            expired: false,
+        }))?;
         match self.until_answer(id, after(now(), ANSWER)).await? {
             Event::Answer(Response::Released(released)) => Ok(released.released),
             _ => bail!("a release was not answered"),

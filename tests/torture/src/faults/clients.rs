@@ -24,58 +24,44 @@ enum Fault {
     Partition(Option<Direction>),
 }
 
+/// Faults as likely as they are listed; the last three need hosts.
+const FAULTS: [(Fault, &str); 13] = [
+    (Fault::Kill, "SIGKILL of a client"),
+    (Fault::Kill, "SIGKILL of a client"),
+    (Fault::Stop, "SIGSTOP of a client"),
+    (Fault::Stop, "SIGSTOP of a client"),
+    (Fault::Connections(Break::Cut), "connections cut"),
+    (Fault::Connections(Break::Stall), "connections stalled"),
+    (Fault::Connections(DEAF), "connections deaf"),
+    (Fault::Connections(MUTE), "connections mute"),
+    (Fault::Connections(Break::Slow), "connections slow"),
+    (
+        Fault::Connections(Break::Refuse),
+        "connections cut and refused",
+    ),
+    (
+        Fault::Partition(Some(Direction::ToServer)),
+        "client partitioned one way",
+    ),
+    (
+        Fault::Partition(Some(Direction::ToClient)),
+        "client partitioned one way",
+    ),
+    (Fault::Partition(None), "client partitioned"),
+];
+const DEAF: Break = Break::Discard(Direction::ToServer);
+const MUTE: Break = Break::Discard(Direction::ToClient);
+
 impl Fault {
-    fn draw(random: &mut StdRng, has_network: bool) -> Self {
-        match random.random_range(0..if has_network { 13 } else { 10 }) {
-            0 | 1 => Self::Kill,
-            2 | 3 => Self::Stop,
-            4 => Self::Connections(Break::Cut),
-            5 => Self::Connections(Break::Stall),
-            6 => Self::Connections(Break::Discard(Direction::ToServer)),
-            7 => Self::Connections(Break::Discard(Direction::ToClient)),
-            8 => Self::Connections(Break::Slow),
-            10 => Self::Partition(Some(Direction::ToServer)),
-            11 => Self::Partition(Some(Direction::ToClient)),
-            12 => Self::Partition(None),
-            _ => Self::Connections(Break::Refuse),
-        }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Kill => "SIGKILL of a client",
-            Self::Stop => "SIGSTOP of a client",
-            Self::Connections(Break::Cut) => "connections cut",
-            Self::Connections(Break::Stall) => "connections stalled",
-            Self::Connections(Break::Discard(Direction::ToServer)) => "connections deaf",
-            Self::Connections(Break::Discard(Direction::ToClient)) => "connections mute",
-            Self::Connections(Break::Slow) => "connections slow",
-            Self::Connections(Break::Refuse) => "connections cut and refused",
-            Self::Partition(None) => "client partitioned",
-            Self::Partition(Some(_)) => "client partitioned one way",
-        }
-    }
-
     /// Returns what it may do to the client, if that is one of coordinators.
     fn effects(self, client: &str, of_coordinators: bool) -> Effects {
-        let client = vec![client.to_owned()];
-        let disconnects = match self {
-            Self::Connections(Break::Refuse) if of_coordinators => client.clone(),
-            _ => Vec::new(),
-        };
-        let resets = match self {
-            Self::Connections(Break::Cut | Break::Discard(_) | Break::Refuse) => client.clone(),
-            _ => Vec::new(),
-        };
-        let stops = match self {
-            Self::Stop => client.clone(),
-            _ => Vec::new(),
-        };
+        use Break::{Cut, Discard, Refuse};
+        let if_so = |is_so: bool| is_so.then(|| client.to_owned()).into_iter().collect();
         Effects {
-            resets,
-            disconnects,
-            stops,
-            disturbs: client,
+            resets: if_so(matches!(self, Self::Connections(Cut | Discard(_) | Refuse))),
+            disconnects: if_so(of_coordinators && matches!(self, Self::Connections(Refuse))),
+            stops: if_so(matches!(self, Self::Stop)),
+            disturbs: if_so(true),
             ..Effects::default()
         }
     }
@@ -86,7 +72,8 @@ pub(crate) async fn run(clients: &mut Clients, record: &Record, mut random: StdR
     while Instant::now() < end {
         sleep(millis(&mut random, 200, 3000)).await;
         let number = random.random_range(0..clients.seats.len());
-        let fault = Fault::draw(&mut random, !clients.aliases.is_empty());
+        let possible = FAULTS.len() - if clients.aliases.is_empty() { 3 } else { 0 };
+        let (fault, what) = FAULTS[random.random_range(0..possible)];
         let time = millis(&mut random, 50, 5000);
         let cut = if random.random_bool(0.5) {
             Cut::Fin
@@ -96,7 +83,7 @@ pub(crate) async fn run(clients: &mut Clients, record: &Record, mut random: StdR
         let name = clients.seats[number].name.clone();
         let of_coordinators = !clients.seats[number].proxies.is_empty();
         let effects = fault.effects(&name, of_coordinators);
-        let begun = record.begin(fault.name(), &name, &effects);
+        let begun = record.begin(what, &name, &effects);
         match fault {
             Fault::Kill => {
                 clients.kill(number);

@@ -2,42 +2,62 @@
 
 use crate::{credentials::Rotation, record::Effects, store::Store};
 
-/// Fault of a coordinator, a server or the network between them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fault {
-    KillCoordinator,
-    StopCoordinator,
-    Drain,
-    RollingRestart,
-    StopServer,
-    KillServer,
-    Scripts,
-    KillConnections(&'static str),
-    Pause(&'static str),
-    Sleep,
-    FlushAll,
-    Stall,
-    Mute,
-    Cut,
-    Slow,
-    FailOver,
-    FailOverByKill,
-    FailOverByStop,
-    StopSentinel,
-    FullMemory,
-    MoveSlot,
-    Partition,
-    PartitionOneWay,
-    Isolate,
-    SlowLink,
-    ClockAhead,
-    ClockBehind,
-    SlowDisk,
-    Eviction,
-    LaggingFailOver,
-    Rotate(Rotation),
-    TakePermission,
-    TakeIdentity,
+macro_rules! faults {
+    ($($fault:ident $(($of:ty))? = $name:literal,)*) => {
+        /// Fault of a coordinator, a server or the network between them.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(super) enum Fault {
+            $($fault $(($of))?,)*
+            Rotate(Rotation),
+        }
+
+        impl Fault {
+            pub(super) fn name(self) -> &'static str {
+                match self {
+                    $(Self::$fault { .. } => $name,)*
+                    Self::Rotate(Rotation::Certificates) => "certificates changed",
+                    Self::Rotate(Rotation::ServerAuthority) => "authority of coordinators changed",
+                    Self::Rotate(Rotation::ClientAuthority) => "authority of clients changed",
+                    Self::Rotate(Rotation::Tokens) => "tokens changed",
+                }
+            }
+        }
+    };
+}
+
+faults! {
+    KillCoordinator = "SIGKILL of a coordinator",
+    StopCoordinator = "SIGSTOP of a coordinator",
+    Drain = "drain",
+    RollingRestart = "rolling restart",
+    StopServer = "SIGSTOP of Redis",
+    KillServer = "SIGKILL of Redis",
+    Scripts = "SCRIPT FLUSH",
+    KillConnections(&'static str) = "CLIENT KILL",
+    Pause(&'static str) = "CLIENT PAUSE",
+    Sleep = "DEBUG SLEEP",
+    FlushAll = "FLUSHALL",
+    Stall = "store stalled",
+    Mute = "store mute",
+    Cut = "store cut",
+    Slow = "store slow",
+    FailOver = "fail-over on request",
+    FailOverByKill = "fail-over after SIGKILL",
+    FailOverByStop = "fail-over after SIGSTOP",
+    StopSentinel = "SIGSTOP of a sentinel",
+    FullMemory = "full memory",
+    MoveSlot = "slot moved",
+    Partition = "partition",
+    PartitionOneWay = "partition one way",
+    Isolate = "host isolated",
+    SlowLink = "slow link",
+    ClockAhead = "clock stepped ahead and back",
+    ClockBehind = "clock stepped back and ahead",
+    SlowDisk = "slow disk",
+    Eviction = "full memory with eviction",
+    LaggingFailOver = "fail-over to a replica that lagged",
+    TakePermission = "permission taken away",
+    TakeIdentity = "identity taken away",
 }
 
 const CREDENTIALS: [Fault; 6] = [
@@ -115,47 +135,6 @@ impl Fault {
             all.extend(CREDENTIALS);
         }
         all
-    }
-
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::KillCoordinator => "SIGKILL of a coordinator",
-            Self::StopCoordinator => "SIGSTOP of a coordinator",
-            Self::Drain => "drain",
-            Self::RollingRestart => "rolling restart",
-            Self::StopServer => "SIGSTOP of Redis",
-            Self::KillServer => "SIGKILL of Redis",
-            Self::Scripts => "SCRIPT FLUSH",
-            Self::KillConnections(_) => "CLIENT KILL",
-            Self::Pause(_) => "CLIENT PAUSE",
-            Self::Sleep => "DEBUG SLEEP",
-            Self::FlushAll => "FLUSHALL",
-            Self::Stall => "store stalled",
-            Self::Mute => "store mute",
-            Self::Cut => "store cut",
-            Self::Slow => "store slow",
-            Self::FailOver => "fail-over on request",
-            Self::FailOverByKill => "fail-over after SIGKILL",
-            Self::FailOverByStop => "fail-over after SIGSTOP",
-            Self::StopSentinel => "SIGSTOP of a sentinel",
-            Self::FullMemory => "full memory",
-            Self::MoveSlot => "slot moved",
-            Self::Partition => "partition",
-            Self::PartitionOneWay => "partition one way",
-            Self::Isolate => "host isolated",
-            Self::SlowLink => "slow link",
-            Self::ClockAhead => "clock stepped ahead and back",
-            Self::ClockBehind => "clock stepped back and ahead",
-            Self::SlowDisk => "slow disk",
-            Self::Eviction => "full memory with eviction",
-            Self::LaggingFailOver => "fail-over to a replica that lagged",
-            Self::Rotate(Rotation::Certificates) => "certificates changed",
-            Self::Rotate(Rotation::ServerAuthority) => "authority of coordinators changed",
-            Self::Rotate(Rotation::ClientAuthority) => "authority of clients changed",
-            Self::Rotate(Rotation::Tokens) => "tokens changed",
-            Self::TakePermission => "permission taken away",
-            Self::TakeIdentity => "identity taken away",
-        }
     }
 
     /// Returns what it may do, as docs/promises.md tells.

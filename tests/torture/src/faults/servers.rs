@@ -5,6 +5,7 @@ use std::time::Duration;
 use leasehold_tests::{
     Cluster, Sentinels, cluster,
     proxy::{Cut, Direction},
+    sentinels::MASTER_NAME,
     wait,
 };
 use rand::{Rng, rngs::StdRng};
@@ -258,26 +259,23 @@ impl Drawn {
                 server.cont();
             }
             Fault::Scripts => {
-                redis::send(server, &redis::command(&["SCRIPT", "FLUSH"])).await;
+                redis::send(server, &["SCRIPT", "FLUSH"]).await;
             }
             Fault::KillConnections(kind) => {
-                let kill = redis::command(&["CLIENT", "KILL", "TYPE", kind]);
-                redis::send(server, &kill).await;
+                redis::send(server, &["CLIENT", "KILL", "TYPE", kind]).await;
             }
             Fault::Pause(mode) => {
-                let pause = redis::command(&["CLIENT", "PAUSE", &time, mode]);
-                redis::send(server, &pause).await;
+                redis::send(server, &["CLIENT", "PAUSE", &time, mode]).await;
                 sleep(self.time).await;
             }
             Fault::FullMemory => {
-                let limit = |limit| redis::command(&["CONFIG", "SET", "maxmemory", limit]);
-                redis::send(server, &limit("1")).await;
+                redis::send(server, &["CONFIG", "SET", "maxmemory", "1"]).await;
                 sleep(self.time).await;
-                redis::send(server, &limit("0")).await;
+                redis::send(server, &["CONFIG", "SET", "maxmemory", "0"]).await;
             }
             Fault::Eviction => {
                 let master = block_in_place(|| store.master(self.any));
-                let set = |name, value| redis::command(&["CONFIG", "SET", name, value]);
+                let set = |name, value| ["CONFIG", "SET", name, value];
                 redis::send(master, &set("maxmemory-policy", "allkeys-random")).await;
                 redis::send(master, &set("maxmemory", "1")).await;
                 sleep(self.time / 2).await;
@@ -287,12 +285,11 @@ impl Drawn {
             Fault::Sleep => {
                 // Below the time for which the command itself is waited for.
                 let seconds = (self.time / 2).as_secs_f64().to_string();
-                redis::send(server, &redis::command(&["DEBUG", "SLEEP", &seconds])).await;
+                redis::send(server, &["DEBUG", "SLEEP", &seconds]).await;
             }
             _ => {
-                let flush = redis::command(&["FLUSHALL"]);
                 let master = block_in_place(|| store.master(self.any));
-                redis::send(master, &flush).await;
+                redis::send(master, &["FLUSHALL"]).await;
             }
         }
     }
@@ -335,11 +332,9 @@ impl Drawn {
             Fault::FailOverByStop => sentinels.redis().server(old).stop(),
             _ => {
                 let sentinel = &sentinels.sentinels()[self.any as usize % 3];
-                let mut command = redis::command(&["SENTINEL", "FAILOVER"]);
-                let asked = command
-                    .arg(leasehold_tests::sentinels::MASTER_NAME)
-                    .exec(&mut sentinel.connection());
-                if let Err(error) = asked {
+                let mut command = ::redis::cmd("SENTINEL");
+                let command = command.arg("FAILOVER").arg(MASTER_NAME);
+                if let Err(error) = command.exec(&mut sentinel.connection()) {
                     eprintln!("torture: no fail-over: {error}");
                     return;
                 }

@@ -185,6 +185,7 @@ impl Search {
                     client_name: step.terms.client_name.clone(),
                     ttl: step.terms.ttl,
                     count: 1,
+                    max_hold: None,
                 });
                 let name = request.name.clone();
                 *self = Self::TakesOver {

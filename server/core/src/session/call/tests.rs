@@ -29,6 +29,7 @@ fn request(mode: Mode, wait: Wait, mark: Option<Actor>) -> CallRequest {
         value: Value::default(),
         ttl: TTL,
         lock_delay: Duration::ZERO,
+        max_hold: None,
         mark,
     }
 }
@@ -260,7 +261,7 @@ fn one_that_has_waited_for_long_enough_leaves_the_queue_and_is_told_who_holds_th
         }
         other => panic!("{other:?}"),
     }
-    let seen = scene.apply(Op::View { waiters: 0 });
+    let seen = scene.apply(Op::view(0));
     assert!(matches!(seen.executed.reply, Reply::Seen(view) if view.waiter_count == 0));
 }
 

@@ -59,7 +59,7 @@ fn the_client_knows_its_end_from_the_start_and_the_hold_ends_then() {
     assert_eq!((scene.session.holds(), scene.cleanups.len()), (1, 0));
     scene.pass(Duration::from_micros(1));
     assert_eq!(losses(&mut scene), [LostWhy::MaxHold]);
-    let is_noted = |note: &Note| matches!(note, Note::Lost(_, LostWhy::MaxHold));
+    let is_noted = |note: &Note| matches!(note, Note::Lost(.., LostWhy::MaxHold));
     assert!(scene.notes.iter().any(is_noted));
     // It did not give it back itself: the lock-delay applies.
     assert_eq!(scene.cleanups[0].end, End::Unclean);

@@ -11,6 +11,7 @@ pub(super) fn hold(text: &str, from: u8) -> Resumption {
         name: name(text),
         from: vec![OwnerId::from_bytes([from; 16])],
         next: id(from + 100),
+        max_hold: None,
         what: Resumed::Hold {
             token: FIRST_TOKEN,
             count: 2,

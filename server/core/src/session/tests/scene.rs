@@ -127,7 +127,14 @@ impl Scene {
 
     pub(super) fn release(&mut self, request: RequestId, text: &str, owner: OwnerId) {
         let name = name(text);
-        self.ask(request, Request::Release { name, owner });
+        self.ask(
+            request,
+            Request::Release {
+                name,
+                owner,
+                expired: false,
+            },
+        );
     }
 
     pub(super) fn terminate(&mut self) {
@@ -395,7 +402,7 @@ impl Scene {
     }
 
     fn view(&mut self, text: &str) -> Box<NameView> {
-        match self.apply(name(text), Op::View { waiters: 0 }).reply {
+        match self.apply(name(text), Op::view(0)).reply {
             Reply::Seen(view) => view,
             other => panic!("{other:?}"),
         }

@@ -28,8 +28,46 @@ pub(super) const CASES: &[Case] = &[
     (SINGLE, Check::StoreRefuses, Error, |it| {
         fails(it, DownCause::Login)
     }),
+    (SINGLE, Check::CommandsRefused, Error, |it| {
+        status(it).reason = Some("Redis is out of memory".to_owned())
+    }),
     (SINGLE, Check::StoreUnusable, Error, |it| {
+        fails(it, DownCause::NotRedis)
+    }),
+    (SINGLE, Check::WrongKind, Error, |it| {
+        fails(it, DownCause::WrongKind)
+    }),
+    (SINGLE, Check::CertificateWanted, Error, |it| {
+        fails(it, DownCause::CertificateWanted)
+    }),
+    (SINGLE, Check::StoreLoading, Error, |it| {
+        fails(it, DownCause::Loading)
+    }),
+    (SINGLE, Check::StoreIsReplica, Error, |it| {
         fails(it, DownCause::NotMaster)
+    }),
+    (SINGLE, Check::StoreBusy, Error, |it| {
+        fails(it, DownCause::Busy)
+    }),
+    (SINGLE, Check::TooManyClients, Error, |it| {
+        fails(it, DownCause::Full)
+    }),
+    (SINGLE, Check::OutOfMemory, Error, |it| {
+        report(it).refuses = vec![trouble(DownCause::OutOfMemory)]
+    }),
+    (SINGLE, Check::CommandMissing, Error, |it| {
+        refuses(it, "EVALSHA", true)
+    }),
+    (SINGLE, Check::CommandMissing, Note, |it| {
+        refuses(it, "CONFIG GET", false)
+    }),
+    // Found once, though both tell of it.
+    (SINGLE, Check::DiskFails, Error, |it| {
+        report(it).disk_works = Some(false);
+        report(it).refuses = vec![trouble(DownCause::DiskFails)];
+    }),
+    (SINGLE, Check::Evicts, Note, |it| {
+        report(it).maxmemory_policy = None
     }),
     (SINGLE, Check::VersionsDiffer, Note, |it| {
         status(it).version = "0.5.0".to_owned()

@@ -76,6 +76,7 @@ pub(super) fn server(number: usize, topology: Topology) -> ServerFacts {
         replicas: Some(replicas),
         certificate_expires: Some(now() + DAY * 14),
         refused: Vec::new(),
+        refuses: Vec::new(),
     };
     ServerFacts {
         server: format!("Redis {number}"),
@@ -173,7 +174,12 @@ pub(super) fn trouble(cause: DownCause) -> Trouble {
 
 pub(super) fn refuses(observed: &mut Observations, rule: &str, is_needed: bool) {
     let rule = rule.to_owned();
-    report(observed).refused = vec![Refusal { rule, is_needed }];
+    let is_unknown = !rule.starts_with('+');
+    report(observed).refused = vec![Refusal {
+        rule,
+        is_unknown,
+        is_needed,
+    }];
 }
 
 pub(super) fn waits(observed: &mut Observations, masters: usize) {

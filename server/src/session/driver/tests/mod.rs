@@ -2,28 +2,18 @@
 
 mod scene;
 
-use leasehold_core::{
-    command::{Loss, Op},
-    id::FencingToken,
-    session::{RegistryEvent, Resumed, Resumption},
-};
+use std::time::Duration;
+
+use leasehold_core::command::Op;
 use leasehold_proto::v1::{
-    AcquireOutcome, GrantedLock, LostReason, SessionAcquire, SessionRelease,
-    session_request::Request as Ask, session_response::Response,
+    GrantedLock, LostReason, SessionAcquire, SessionRelease, session_request::Request as Ask,
+    session_response::Response,
 };
 use tokio::time::timeout;
-use tonic::Code;
 
 use self::scene::*;
 use super::*;
-use crate::{
-    access::rules::Granted,
-    coordinator::{
-        inbox::Inbox,
-        tests::site::{Site, heard, owner},
-    },
-    services::names,
-};
+use crate::{access::rules::Granted, coordinator::tests::site::Site};
 
 /// Returns the reason for which the client hears that a lock is lost.
 async fn lost(client: &mut Client) -> LostReason {
@@ -31,18 +21,6 @@ async fn lost(client: &mut Client) -> LostReason {
         Response::Lost(lost) => lost.locks[0].reason(),
         other => panic!("{other:?}"),
     }
-}
-
-#[tokio::test]
-async fn a_client_hears_of_its_grants_and_losses() {
-    let mut scene = Scene::with_locks(Duration::ZERO).await;
-    let coordinator = scene.site.coordinator.clone();
-    let released = names::release(&coordinator, &name("b"), owner(1), None).await;
-    assert!(released.unwrap());
-    assert_eq!(scene.client.granted().await.name, "b");
-    let forced = names::force_release(&coordinator, &name("a"), None).await;
-    assert!(forced.unwrap().0);
-    assert_eq!(lost(&mut scene.client).await, LostReason::Forced);
 }
 
 #[tokio::test]
@@ -74,7 +52,11 @@ async fn what_a_peer_said_before_it_died_is_heard() {
     scene.client.ask(2, Ask::Acquire(delayed));
     let GrantedLock { name, owner_id, .. } = scene.client.granted().await;
     scene.client.is_killed().await;
-    let release = SessionRelease { name, owner_id };
+    let release = SessionRelease {
+        name,
+        owner_id,
+        expired: false,
+    };
     scene.client.ask(3, Ask::Release(release));
     scene.ended().await;
     // An unclean end would have closed it.
@@ -100,27 +82,13 @@ async fn silence_is_no_drop() {
 }
 
 #[tokio::test]
-async fn a_client_that_breaks_the_protocol_is_told_and_its_locks_are_left() {
-    for (code, reason) in [
-        (Code::Internal, "UNKNOWN_REQUEST"),
-        (Code::OutOfRange, "MESSAGE_TOO_LARGE"),
-    ] {
-        let mut scene = Scene::with_locks(Duration::ZERO).await;
-        let requests = scene.client.requests.take().unwrap();
-        requests.send(Err(Status::new(code, ""))).unwrap();
-        assert_eq!(scene.client.failed().await, reason);
-        assert_eq!(scene.gave_up().await, 1, "{reason}");
-    }
-}
-
-#[tokio::test]
 async fn a_client_is_told_that_its_coordinator_drains_and_is_served_meanwhile() {
     let mut scene = Scene::open(Duration::ZERO).await;
     scene.shutdown.draining.cancel();
     match scene.client.answer().await {
         Response::Draining(draining) => {
             let deadline = Duration::try_from(draining.deadline.unwrap());
-            assert_eq!(deadline.unwrap(), DRAIN_TIMEOUT);
+            assert_eq!(deadline.unwrap(), crate::Config::default().drain_timeout);
         }
         other => panic!("{other:?}"),
     }
@@ -157,85 +125,11 @@ async fn a_session_whose_task_is_dropped_leaves_nothing() {
     assert_eq!(scene.gave_up().await, 0);
 }
 
-#[tokio::test]
-async fn a_wait_ends_when_its_time_is_over() {
-    let mut scene = Scene::open(Duration::ZERO).await;
-    other_takes(&scene.site.coordinator, "a").await;
-    let waits = SessionAcquire {
-        name: "a".to_owned(),
-        wait: Some(prost_types::Duration {
-            seconds: 0,
-            nanos: 1_000_000,
-        }),
-        ..SessionAcquire::default()
-    };
-    scene.client.ask(2, Ask::Acquire(waits));
-    let queued = scene.client.answer().await;
-    assert!(matches!(queued, Response::Queued(_)), "{queued:?}");
-    match scene.client.answer().await {
-        Response::NotGranted(not) => assert_eq!(not.outcome(), AcquireOutcome::TimedOut),
-        other => panic!("{other:?}"),
-    }
-}
-
-#[tokio::test]
-async fn one_waiter_too_many_is_refused() {
-    let mut scene = Scene::open(Duration::ZERO).await;
-    let limits = scene.site.coordinator.limits().clone();
-    let most = limits.config().max_waiters_per_name;
-    let places = (0..most).map(|_| limits.waiter(&name("a")).unwrap());
-    let _places: Vec<_> = places.collect();
-    scene.client.acquire(2, "a");
-    match scene.client.answer().await {
-        Response::Error(error) => assert_eq!(error.reason, "TOO_MANY_WAITERS"),
-        other => panic!("{other:?}"),
-    }
-}
-
-/// A hold of a stranger's that a session takes over.
-fn resumption(next: u8, token: FencingToken) -> Resumption {
-    Resumption {
-        name: name("a"),
-        from: vec![owner(1)],
-        next: owner(next),
-        what: Resumed::Hold { token, count: 1 },
-    }
-}
-
-#[tokio::test]
-async fn whoever_had_what_a_session_takes_over_is_told() {
-    let site = Site::start();
-    let former = Arc::new(Inbox::default());
-    let (held, token) = other_takes(&site.coordinator, "a").await;
-    site.coordinator.registry().hold(&held, Arc::clone(&former));
-    let mut scene = Scene::resume(site, Duration::ZERO, vec![resumption(2, token)]).await;
-    match scene.client.answer().await {
-        Response::Opened(opened) => assert_eq!(opened.resumed.len(), 1),
-        other => panic!("{other:?}"),
-    }
-    let moved = RegistryEvent::Lost(Loss::Resumed);
-    assert_eq!(heard(&former).await, (held, moved));
-}
-
-#[tokio::test]
-async fn an_owner_id_that_is_known_is_not_taken_for_a_resume() {
-    let site = Site::start();
-    let registry = site.coordinator.registry();
-    registry.wait(owner(3), Arc::new(Inbox::default()));
-    let token = FencingToken::new(1);
-    let resume = vec![resumption(2, token), resumption(3, token)];
-    let mut scene = Scene::resume(site, Duration::ZERO, resume).await;
-    assert_eq!(scene.client.failed().await, "INVALID_FIELD");
-    scene.ended().await;
-    let registry = scene.site.coordinator.registry();
-    assert!(!registry.knows(&owner(2)) && registry.waits(&owner(3)));
-}
-
 /// A driver that nobody runs, whose session holds `a`; its client's messages come last.
 async fn holding(site: &Site) -> (Box<Driver>, Client, Requests) {
     let coordinator = &site.coordinator;
     let (mut client, connection, outbox, requests) = client(coordinator).await;
-    let opened = opened(coordinator, Duration::ZERO, Vec::new());
+    let opened = opened(coordinator, Duration::ZERO);
     let driver = open(coordinator.clone(), opened, connection, outbox, &shutdown());
     let mut driver = driver.unwrap();
     let acquire = SessionAcquire {

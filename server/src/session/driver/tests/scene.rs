@@ -3,7 +3,7 @@
 use std::{
     collections::HashMap,
     sync::atomic::{AtomicU32, AtomicU64},
-    time::SystemTime,
+    time::{Duration, SystemTime},
 };
 
 use leasehold_core::{
@@ -11,7 +11,6 @@ use leasehold_core::{
     id::{FencingToken, OwnerId, SessionId},
     lease::Lease,
     name::ClientName,
-    session::Resumption,
     view::NameView,
 };
 use leasehold_proto::v1::{
@@ -47,7 +46,6 @@ use crate::{
 pub(super) const TTL: Duration = Duration::from_secs(60);
 /// More than enough for anything that is to happen.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
-pub(super) const DRAIN_TIMEOUT: Duration = Duration::from_secs(7);
 
 /// A client's ends of its stream and its connection.
 pub(super) struct Client {
@@ -98,18 +96,13 @@ pub(super) async fn client(
 pub(super) fn shutdown() -> Shutdown {
     Shutdown {
         draining: CancellationToken::new(),
-        drain_timeout: DRAIN_TIMEOUT,
         stopping: CancellationToken::new(),
         suspended: watch::channel(()).1,
     }
 }
 
-/// Returns a session that is kept for so long when its peer ended the stream, and takes this over.
-pub(super) fn opened(
-    coordinator: &Coordinator,
-    grace: Duration,
-    resume: Vec<Resumption>,
-) -> Opened {
+/// Returns a session that is kept for so long when its peer ended the stream.
+pub(super) fn opened(coordinator: &Coordinator, grace: Duration) -> Opened {
     let id = SessionId::from_bytes([9; 16]);
     let client_name = ClientName::parse("client").unwrap();
     let info = SessionInfo {
@@ -137,7 +130,7 @@ pub(super) fn opened(
         client_name,
         lease: Lease::open(TTL, clock::now()),
         grace,
-        resume,
+        resume: Vec::new(),
         denied: Vec::new(),
         rights,
         max_locks: 100,
@@ -211,16 +204,10 @@ impl Client {
 impl Scene {
     /// A session that has been opened.
     pub(super) async fn open(grace: Duration) -> Self {
-        let mut scene = Self::resume(Site::start(), grace, Vec::new()).await;
-        let opened = scene.client.answer().await;
-        assert!(matches!(opened, Response::Opened(_)), "{opened:?}");
-        scene
-    }
-
-    pub(super) async fn resume(site: Site, grace: Duration, resume: Vec<Resumption>) -> Self {
+        let site = Site::start();
         let coordinator = site.coordinator.clone();
-        let opened = opened(&coordinator, grace, resume);
-        let (client, handle, outbox, requests) = client(&coordinator).await;
+        let opened = opened(&coordinator, grace);
+        let (mut client, handle, outbox, requests) = client(&coordinator).await;
         let shutdown = shutdown();
         let session = serve(
             coordinator,
@@ -230,11 +217,14 @@ impl Scene {
             requests,
             shutdown.clone(),
         );
+        let served = tokio::spawn(session);
+        let opened = client.answer().await;
+        assert!(matches!(opened, Response::Opened(_)), "{opened:?}");
         Self {
             site,
             client,
             shutdown,
-            served: tokio::spawn(session),
+            served,
         }
     }
 

@@ -112,13 +112,9 @@ fn refused(error: &redis::RedisError, asked: &Address) -> Fault {
             "Redis at {asked} is no node of a cluster (cluster support disabled); for one server write redis://, or \
              rediss://, in the store URL"
         );
-        return Fault::new(DownCause::Rejected, reason);
+        return Fault::new(DownCause::WrongKind, reason);
     }
-    let cause = match code {
-        "NOPERM" | "NOAUTH" => DownCause::Login,
-        "LOADING" => DownCause::Loading,
-        _ => DownCause::Rejected,
-    };
+    let cause = DownCause::of(code, error.detail());
     let reason = format!("Redis at {asked} did not tell of its cluster ({code})");
     Fault::new(cause, reason)
 }

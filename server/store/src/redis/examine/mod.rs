@@ -18,7 +18,7 @@ pub(super) use self::standbys::standbys;
 use super::{
     dial::{Dialled, Purpose, dial},
     handshake::{config_value, info_field},
-    keys::{Channels, Keys},
+    keys::Keys,
     status::{DownCause, Fault},
     url::RedisTarget,
 };
@@ -121,8 +121,9 @@ pub(crate) async fn examine_server(
     let (rules, trials) = rights::trials(target, examination).into_iter().unzip();
     let tried = conversation.ask(trials).await?;
     report.refused = rights::refused(rules, &tried);
+    report.refuses = rights::refuses(&target.label(), &tried);
     let listens = listen(target, patience).await;
-    report.refused.extend(rights::unheard(listens)?);
+    report.refused.extend(rights::unheard(listens, target)?);
     report.refused.sort();
     report.refused.dedup();
     let run = info_field(&info, "run_id");
@@ -135,10 +136,9 @@ pub(crate) async fn examine_server(
 
 /// Subscribes to what coordinators listen to.
 async fn listen(target: &RedisTarget, patience: Duration) -> Result<(), Fault> {
-    let gate = Channels::of_database(target.database()).gate();
     let purpose = Purpose::Subscription {
         channels: Arc::new([rights::channel().into_bytes()]),
-        patterns: Arc::new([gate]),
+        patterns: Arc::new([rights::gate(target).into_bytes()]),
         listener: Arc::new(|_| Ok(())),
     };
     dial(target, &purpose, patience, 0).await.map(drop)
@@ -222,6 +222,7 @@ fn read(info: &Value, settings: Vec<Option<String>>) -> ServerReport {
             .filter(|_| field("cluster_enabled").is_some_and(|is| is == "1"))
             .map(flag),
         refused: Vec::new(),
+        refuses: Vec::new(),
         certificate_expires: None,
         vote: None,
     }

@@ -6,9 +6,10 @@ use redis::{Cmd, ServerError, Value};
 
 use super::Examination;
 use crate::{
-    examine::facts::Refusal,
+    examine::facts::{Refusal, Trouble},
     redis::{
-        keys::{Key, LockKeys},
+        keys::{Channels, Key, LockKeys},
+        replies::each_error,
         status::{DownCause, Fault},
         url::{Kind, RedisTarget},
     },
@@ -17,6 +18,12 @@ use crate::{
 /// Channel on which nobody listens.
 pub(super) fn channel() -> String {
     "lh:wake:leasehold-doctor".to_owned()
+}
+
+/// Returns the channel that every feed on a database listens to.
+pub(super) fn gate(target: &RedisTarget) -> String {
+    let gate = Channels::of_database(target.database()).gate();
+    String::from_utf8_lossy(&gate).into_owned()
 }
 
 /// Rules that one command takes.
@@ -146,21 +153,41 @@ pub(super) fn refused(rules: Vec<Rules>, replies: &[Value]) -> Vec<Refusal> {
         Some(Refusal {
             rule,
             is_needed: rules.is_needed,
+            // No rule helps.
+            is_unknown: is_unknown(error),
         })
     });
     refused.collect()
+}
+
+/// Returns why the server refuses commands to any user, once for each kind.
+pub(super) fn refuses(server: &str, replies: &[Value]) -> Vec<Trouble> {
+    let mut all: Vec<Trouble> = Vec::new();
+    each_error(replies, &mut |error| {
+        let fault = Fault::answered(&server, error);
+        if fault.cause.refuses_some() && all.iter().all(|it| it.cause != fault.cause) {
+            all.push(fault.into());
+        }
+    });
+    all
+}
+
+fn is_unknown(error: &ServerError) -> bool {
+    DownCause::of(error.code(), error.details()) == DownCause::CommandMissing
 }
 
 /// Returns the rule that an error says is missing. Redis checks the command first, then its keys and channels.
 fn missing(rules: &Rules, error: &ServerError) -> Option<String> {
     let details = error.details().unwrap_or_default();
     // Renamed, or newer than the server; sharded channels are an advantage, and no need.
-    let is_unknown = details.starts_with("unknown command") && rules.command != "spublish";
+    let is_unknown = is_unknown(error) && rules.command != "spublish";
     if error.code() != "NOPERM" && !is_unknown {
         return None;
     }
     // "… to run the 'get' command", "… to access a key", "one of the channels used as arguments".
-    Some(if details.contains("channel") {
+    Some(if is_unknown {
+        rules.command.replace('|', " ").to_ascii_uppercase()
+    } else if details.contains("channel") {
         "&lh:*".to_owned()
     } else if details.contains("command") || rules.keys.is_empty() {
         format!("+{}", rules.command)
@@ -170,24 +197,32 @@ fn missing(rules: &Rules, error: &ServerError) -> Option<String> {
 }
 
 /// Returns the rule that a subscription shows to be missing, or why it failed otherwise.
-pub(super) fn unheard(listens: Result<(), Fault>) -> Result<Option<Refusal>, Fault> {
-    match listens {
-        Ok(()) => Ok(None),
-        Err(fault) if fault.cause == DownCause::Login => {
-            let is_of_channel = fault.reason.contains("channel");
-            let rule = match fault.reason.contains("PSUBSCRIBE") {
-                true if is_of_channel => "&lh:watching:0",
-                true => "+psubscribe",
-                false if is_of_channel => "&lh:*",
-                false => "+subscribe",
-            };
-            Ok(Some(Refusal {
-                rule: rule.to_owned(),
-                is_needed: true,
-            }))
-        }
-        Err(fault) => Err(fault),
+pub(super) fn unheard(
+    listens: Result<(), Fault>,
+    target: &RedisTarget,
+) -> Result<Option<Refusal>, Fault> {
+    let fault = match listens {
+        Ok(()) => return Ok(None),
+        Err(fault) => fault,
+    };
+    let is_unknown = fault.cause == DownCause::CommandMissing;
+    if !is_unknown && fault.cause != DownCause::NotPermitted {
+        return Err(fault);
     }
+    let is_of_channel = fault.reason.contains("channel");
+    let rule = match fault.reason.contains("PSUBSCRIBE") {
+        true if is_unknown => "PSUBSCRIBE".to_owned(),
+        true if is_of_channel => format!("&{}", gate(target)),
+        true => "+psubscribe".to_owned(),
+        false if is_unknown => "SUBSCRIBE".to_owned(),
+        false if is_of_channel => "&lh:*".to_owned(),
+        false => "+subscribe".to_owned(),
+    };
+    Ok(Some(Refusal {
+        rule,
+        is_needed: true,
+        is_unknown,
+    }))
 }
 
 #[cfg(test)]
@@ -215,8 +250,12 @@ mod tests {
                 &[
                     "-NOPERM User u has no permissions to run the 'get' command\r\n",
                     "-NOPERM this user has no permissions to run the 'get' command or its subcommand\r\n",
-                    "-ERR unknown command 'GET', with args beginning with: 'k'\r\n",
                 ][..],
+            ),
+            (
+                "~l*",
+                Some("GET"),
+                &["-ERR unknown command 'GET', with args beginning with: 'k'\r\n"],
             ),
             (
                 "~l*",

@@ -84,12 +84,9 @@ impl Question {
             let reason = format!(
                 "{sentinel} is no sentinel; list the sentinels in the store URL, not the Redis servers"
             );
-            return Fault::new(DownCause::Rejected, reason);
+            return Fault::new(DownCause::WrongKind, reason);
         }
-        let cause = match error.code() {
-            "NOAUTH" | "NOPERM" => DownCause::Login,
-            _ => DownCause::Rejected,
-        };
+        let cause = DownCause::of(error.code(), error.details());
         let reason = format!("{sentinel} refused to tell of a master ({})", error.code());
         Fault::new(cause, reason)
     }

@@ -25,7 +25,7 @@ pub(super) struct Scene {
 
 impl Scene {
     pub(super) async fn start() -> Self {
-        let clock = WallClock::new();
+        let clock = WallClock::make();
         let redis = clock.of(RedisServer::options()).start();
         let options = Coordinator::process()
             .store(redis.url())

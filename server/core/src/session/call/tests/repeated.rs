@@ -106,7 +106,7 @@ impl Attempts {
 
     /// Returns how many hold the lock, and the names of those that wait.
     fn seen(&mut self) -> (u64, Vec<String>) {
-        match self.scene.apply(Op::View { waiters: 9 }).executed.reply {
+        match self.scene.apply(Op::view(9)).executed.reply {
             Reply::Seen(view) => {
                 let waiters = view.waiters.iter();
                 let names = waiters.map(|waiter| waiter.client_name.as_str().to_owned());

@@ -144,7 +144,12 @@ impl Router {
     pub(super) fn nobody(&self, what: &str) -> StoreError {
         let reason = match &*self.status.borrow() {
             LinkStatus::Down { reason, .. } => reason.to_string(),
-            LinkStatus::Up { .. } => format!("no node of the Redis Cluster serves {what}"),
+            LinkStatus::Up { .. } => {
+                let words = format!("no master has {what}");
+                let meter = &self.common.options.meter;
+                meter.fails(DownCause::ClusterDown, &"the Redis Cluster", &words);
+                format!("no node of the Redis Cluster serves {what}")
+            }
         };
         StoreError::Unavailable { reason }
     }
