@@ -2,6 +2,7 @@ package leasehold
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"time"
 
@@ -28,7 +29,8 @@ type (
 	SessionEnded = leaseholdv1.EndSessionResponse
 )
 
-// Admin looks at locks and sessions, and intervenes. Its calls need no session. Each ends after ten seconds if no coordinator answers.
+// Admin looks at locks and sessions, and intervenes. Its calls need no session. Each goes to every address of every coordinator
+// until one answers, and ends after ten seconds. One that changes something is not sent again if it may have been carried out.
 type Admin struct {
 	calls *calls
 }
@@ -115,11 +117,22 @@ func (a *Admin) forceRelease(ctx context.Context, request *leaseholdv1.ForceRele
 // RequestRelease asks the holders of a lock to release it, with a reason for people, which may be empty, and the time that they have: 1 s
 // to 24 h, or 0 for none. It changes nothing about the lock. Returns how many holds were asked.
 func (a *Admin) RequestRelease(ctx context.Context, name, reason string, within time.Duration) (asked uint32, err error) {
-	return a.RequestReleaseHolder(ctx, name, 0, reason, within)
+	return a.requestRelease(ctx, name, 0, reason, within)
 }
 
 // RequestReleaseHolder asks the holder with this fencing token, as RequestRelease asks all.
 func (a *Admin) RequestReleaseHolder(ctx context.Context, name string, token int64, reason string, within time.Duration) (asked uint32, err error) {
+	if token < 1 {
+		// The coordinator would ask all holders.
+		return 0, invalidField("fencing_token", fmt.Sprintf("must be at least 1, got %d", token))
+	}
+	return a.requestRelease(ctx, name, token, reason, within)
+}
+
+func (a *Admin) requestRelease(ctx context.Context, name string, token int64, reason string, within time.Duration) (asked uint32, err error) {
+	if within < 0 {
+		return 0, invalidField("within", fmt.Sprintf("must not be negative, got %v", within))
+	}
 	request := &leaseholdv1.RequestReleaseRequest{Name: name, FencingToken: token, Reason: reason}
 	if within > 0 {
 		request.Within = wireDuration(within)

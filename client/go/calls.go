@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"math/rand/v2"
-	"net"
 	"sync"
 	"time"
 
@@ -26,22 +25,23 @@ const deadlineSlack = 100 * time.Millisecond
 // channel is what generated stubs make calls on.
 type channel = grpc.ClientConnInterface
 
-// calls are the calls of a client that need no session: single calls, and streams of events. All go to one coordinator, until that can't
-// be reached or its connection breaks; then to the next.
+// calls are the calls of a client that need no session: single calls, and streams of events. All go to one coordinator, at one address,
+// until that can't be reached or its connection breaks; then to another, as sessions do.
 type calls struct {
 	settings *settings
 
-	mu sync.Mutex
-	// moved is the number of times that the calls have moved on; modulo the number of endpoints, the one in use.
-	moved    int
+	mu    sync.Mutex
+	route *route
+	// chosen is the candidate in use; nil before the first call, and after the connection to one has failed.
+	chosen   *candidate
 	made     map[connKey]*sharedConn
 	isClosed bool
 }
 
-// connKey names a connection: its endpoint, whether streams of events use it, and the certificates that it was made with. A connection
+// connKey names a connection: its candidate, whether streams of events use it, and the certificates that it was made with. A connection
 // keeps these for as long as it lives.
 type connKey struct {
-	endpoint     int
+	candidate    string
 	isWatching   bool
 	certificates uint64
 }
@@ -49,53 +49,90 @@ type connKey struct {
 // sharedConn is a connection that several calls use.
 type sharedConn struct {
 	*grpc.ClientConn
+	to    candidate
 	users int
 	// isOld is set when another one takes its place: it is closed after its last use.
 	isOld bool
 }
 
 func newCalls(settings *settings) *calls {
-	// Each client begins at a random one, so that many clients spread over all coordinators.
-	return &calls{settings: settings, moved: rand.IntN(len(settings.endpoints)), made: make(map[connKey]*sharedConn)}
+	return &calls{
+		settings: settings,
+		route:    newRoute(len(settings.endpoints), rand.Shuffle),
+		made:     make(map[connKey]*sharedConn),
+	}
 }
 
-// use returns the connection to the coordinator in use, for moveOn how often the calls had moved on, and what to call after its use.
-func (c *calls) use(isWatching bool) (on *sharedConn, url string, moved int, done func(), err error) {
+// choose returns the candidate for a call: the one in use, or the first that this call has not tried. Returns nil if there is no other, with
+// the failure if that is because none is known. Reports whether there may be more.
+func (c *calls) choose(ctx context.Context, tried map[string]bool) (to *candidate, mayBeMore bool, err error) {
+	c.mu.Lock()
+	isClosed, chosen, isSeveral := c.isClosed, c.chosen, c.route.isSeveral
+	c.mu.Unlock()
+	if isClosed {
+		return nil, false, ErrClosed
+	}
+	if chosen != nil && !tried[chosen.key()] {
+		return chosen, isSeveral, nil
+	}
+	candidates, errs := c.settings.find(ctx)
+	if len(candidates) == 0 {
+		return nil, false, mostTelling(errs).failure()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, candidate := range c.route.round(candidates, clock.Now()) {
+		switch {
+		case tried[candidate.key()]:
+		case to == nil:
+			to = &candidate
+			if c.chosen == nil {
+				c.chosen = to
+			}
+		default:
+			return to, true, nil
+		}
+	}
+	return to, false, nil
+}
+
+// use returns the connection to a candidate, and what to call after its use.
+func (c *calls) use(to candidate, isWatching bool) (on *sharedConn, done func(), err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.isClosed {
-		return nil, "", 0, nil, ErrClosed
+		return nil, nil, ErrClosed
 	}
-	key := connKey{c.moved % len(c.settings.endpoints), isWatching, c.settings.credentials.certificates()}
+	key := connKey{to.key(), isWatching, c.settings.credentials.certificates()}
 	for other, conn := range c.made {
-		if other.certificates != key.certificates {
-			delete(c.made, other)
-			conn.isOld = true
-			conn.closeIfUnused()
+		// One that failed pauses before its next attempt, for longer and longer. A call that comes now is to find out now.
+		if other.certificates != key.certificates || other == key && conn.GetState() == connectivity.TransientFailure {
+			c.forget(other)
 		}
 	}
-	if former := c.made[key]; former != nil && former.GetState() == connectivity.TransientFailure {
-		// It pauses before its next attempt, for longer and longer. A call that comes now is to find out now.
-		delete(c.made, key)
-		former.isOld = true
-		former.closeIfUnused()
-	}
-	e := c.settings.endpoints[key.endpoint]
 	if c.made[key] == nil {
-		made, err := grpc.NewClient("dns:///"+net.JoinHostPort(e.host, e.port), c.options(e, isWatching)...)
+		made, err := grpc.NewClient("passthrough:///"+to.address, c.options(to.endpoint, isWatching)...)
 		if err != nil {
-			return nil, "", 0, nil, &ConnectError{Endpoint: e.url, Cause: err}
+			return nil, nil, &ConnectError{Endpoint: to.endpoint.url, Cause: err}
 		}
-		c.made[key] = &sharedConn{ClientConn: made}
+		c.made[key] = &sharedConn{ClientConn: made, to: to}
 	}
 	on = c.made[key]
 	on.users++
-	return on, e.url, c.moved, func() {
+	return on, func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		on.users--
 		on.closeIfUnused()
 	}, nil
+}
+
+// forget makes no more calls on a connection. The mutex is taken.
+func (c *calls) forget(key connKey) {
+	conn := c.made[key]
+	delete(c.made, key)
+	conn.isOld = true
+	conn.closeIfUnused()
 }
 
 func (c *calls) options(e endpoint, isWatching bool) []grpc.DialOption {
@@ -117,14 +154,19 @@ func (s *sharedConn) closeIfUnused() {
 	}
 }
 
-// moveOn sends later calls to the next coordinator, because the connection of one failed that began when they had moved on so often.
-func (c *calls) moveOn(moved int, failure *Failure) {
+// failed sends later calls to another coordinator, because the connection to this one failed, or it goes away.
+func (c *calls) failed(on *sharedConn, failure *Failure) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	// Another call may have moved them on already.
-	if c.moved == moved && len(c.settings.endpoints) > 1 {
-		c.moved++
-		c.settings.log.Debug("calls go to the next coordinator", "error", failure)
+	c.route.failed(on.to, clock.Now())
+	for key, conn := range c.made {
+		if conn == on {
+			c.forget(key)
+		}
+	}
+	if c.chosen != nil && c.chosen.key() == on.to.key() {
+		c.chosen = nil
+		c.settings.log.Debug("calls go to another coordinator, if there is one", "error", failure)
 	}
 }
 
@@ -133,10 +175,10 @@ func (c *calls) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.isClosed = true
-	for key, conn := range c.made {
-		delete(c.made, key)
+	for _, conn := range c.made {
 		conn.Close()
 	}
+	clear(c.made)
 }
 
 // outgoing returns the context of a call, with the token and what the program's hook adds.
@@ -154,43 +196,70 @@ const (
 	repeatsUnsent
 )
 
-// call makes a call, at the next coordinator if the connection to one fails.
+// call makes a call within its time limit: at each address of each coordinator, one after the other, as long as the connection to one fails.
 func call[T any](ctx context.Context, c *calls, rule repeats, ask func(context.Context, channel) (T, error)) (answer T, err error) {
-	for left := len(c.settings.endpoints); ; left-- {
-		var failure *Failure
-		answer, failure, err = callOnce(ctx, c, ask)
-		if failure == nil {
-			return answer, err
+	if err := checkContext(ctx); err != nil {
+		return answer, err
+	}
+	limited, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	tried := make(map[string]bool)
+	for {
+		to, mayBeMore, failure := c.choose(limited, tried)
+		if failure != nil && err == nil {
+			err = failure
 		}
 		if cause := context.Cause(ctx); cause != nil {
 			return answer, cause
 		}
-		mayRepeat := rule == repeatsFreely || failure.unsent || failure.isDraining()
-		if left <= 1 || !mayRepeat || !failure.transport && !failure.isDraining() {
-			return answer, failure
+		if to == nil {
+			return answer, err
+		}
+		tried[to.key()] = true
+		mayRepeat := false
+		if answer, mayRepeat, err = callOnce(ctx, limited, c, *to, mayBeMore, rule, ask); err == nil {
+			return answer, nil
+		}
+		if cause := context.Cause(ctx); cause != nil {
+			return answer, cause
+		}
+		if !mayRepeat || limited.Err() != nil {
+			return answer, err
 		}
 	}
 }
 
-func callOnce[T any](ctx context.Context, c *calls, ask func(context.Context, channel) (T, error)) (answer T, failed *Failure, err error) {
-	on, url, moved, done, err := c.use(false)
+// callOnce makes a call at one address, in what is left of its limit. Reports whether it may be made at another one.
+func callOnce[T any](ctx, limited context.Context, c *calls, to candidate, mayBeMore bool, rule repeats,
+	ask func(context.Context, channel) (T, error),
+) (answer T, mayRepeat bool, err error) {
+	on, done, err := c.use(to, false)
 	if err != nil {
-		return answer, nil, err
+		return answer, false, err
 	}
 	defer done()
-	limited, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	failed = ready(limited, on.ClientConn, url)
+	// What does not answer must leave time for the others.
+	share := limited
+	if deadline, isSet := limited.Deadline(); mayBeMore && isSet {
+		half, stop := context.WithTimeout(limited, time.Until(deadline)/2)
+		defer stop()
+		share = half
+	}
+	failed := ready(share, on.ClientConn, to)
 	if failed == nil {
-		if answer, err = ask(c.outgoing(limited), on); err == nil {
-			return answer, nil, nil
+		if rule == repeatsUnsent {
+			share = limited
 		}
-		failed = failureFrom(url, err)
+		if answer, err = ask(c.outgoing(share), on); err == nil {
+			return answer, false, nil
+		}
+		failed = failureFrom(to.endpoint.url, err)
 	}
-	if !isCallers(ctx, failed) && (failed.transport || failed.isDraining()) {
-		c.moveOn(moved, failed)
+	goesOn := failed.transport || failed.isDraining()
+	if goesOn && !isCallers(ctx, failed) {
+		c.failed(on, failed)
 	}
-	return answer, failed, nil
+	return answer, goesOn && (rule == repeatsFreely || failed.unsent || failed.isDraining()), failed
 }
 
 // isCallers reports whether a call or a stream failed because the caller's context ended, so that the failure says nothing about the
@@ -210,6 +279,9 @@ func isCallers(ctx context.Context, failed *Failure) bool {
 func feed[M any](ctx context.Context, c *calls, open func(context.Context, channel) (grpc.ServerStreamingClient[M], error),
 	heard func(*M) bool, broken func(*Failure) bool,
 ) error {
+	if err := checkContext(ctx); err != nil {
+		return err
+	}
 	pauses := newPauses(c.settings.backoffMin, c.settings.backoffMax)
 	for {
 		failure, wasHeard, err := feedOnce(ctx, c, pauses, open, heard)
@@ -238,16 +310,24 @@ func feed[M any](ctx context.Context, c *calls, open func(context.Context, chann
 func feedOnce[M any](ctx context.Context, c *calls, pauses *pauses, open func(context.Context, channel) (grpc.ServerStreamingClient[M], error),
 	heard func(*M) bool,
 ) (failed *Failure, wasHeard bool, err error) {
-	on, url, moved, done, err := c.use(true)
+	limited, stop := context.WithTimeout(ctx, callTimeout)
+	defer stop()
+	to, _, err := c.choose(limited, nil)
+	if errors.As(err, &failed) {
+		return failed, false, nil
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	on, done, err := c.use(*to, true)
 	if err != nil {
 		return nil, false, err
 	}
 	defer done()
+	url := to.endpoint.url
 	streaming, cancel := context.WithCancel(ctx)
 	defer cancel()
-	limited, stop := context.WithTimeout(streaming, callTimeout)
-	failed = ready(limited, on.ClientConn, url)
-	stop()
+	failed = ready(limited, on.ClientConn, *to)
 	if failed == nil {
 		stream, err := open(c.outgoing(streaming), on)
 		for err == nil {
@@ -268,7 +348,7 @@ func feedOnce[M any](ctx context.Context, c *calls, pauses *pauses, open func(co
 	}
 	if !isCallers(ctx, failed) {
 		// Another coordinator may serve this stream too.
-		c.moveOn(moved, failed)
+		c.failed(on, failed)
 	}
 	return failed, wasHeard, nil
 }

@@ -25,7 +25,7 @@ type Client struct {
 // it resolves to is one. A URL without a scheme is an http URL, and the port is 7420 unless it names one.
 //
 // New connects to nothing: the client's session is made in the background when it is first used, and again whenever it ends. Fails only
-// if the URLs or the options can't be used.
+// if the URLs or the options can't be used, with a ConnectError that is ErrInvalid.
 func New(endpoints string, set ...Option) (*Client, error) {
 	all := newOptions(set)
 	settings, err := newSettings(endpoints, all)
@@ -40,6 +40,9 @@ func New(endpoints string, set ...Option) (*Client, error) {
 // Connect makes a client as New does, and opens its session. Fails with a ConnectError if no coordinator opens it: each is attempted
 // once.
 func Connect(ctx context.Context, endpoints string, set ...Option) (*Client, error) {
+	if err := checkContext(ctx); err != nil {
+		return nil, &ConnectError{Endpoint: endpoints, Cause: err}
+	}
 	c, err := New(endpoints, set...)
 	if err != nil {
 		return nil, err
@@ -79,6 +82,12 @@ func (c *Client) NewSession(ctx context.Context, set ...SessionOption) (*Session
 	all := c.options.session
 	for _, o := range set {
 		o.applySession(&all)
+	}
+	if failure := all.check(); failure != nil {
+		return nil, &ConnectError{Cause: failure}
+	}
+	if err := checkContext(ctx); err != nil {
+		return nil, &ConnectError{Cause: err}
 	}
 	c.mu.Lock()
 	if c.isClosed {

@@ -38,16 +38,21 @@ type clientCredentials struct {
 func newCredentials(options credentialOptions, endpoints []endpoint, log *slog.Logger) (*clientCredentials, error) {
 	c := &clientCredentials{serverName: options.serverName}
 	hasToken := options.token != "" || options.tokenFile != ""
+	hasTLS := options.ca != "" || options.cert != "" || options.key != "" || options.serverName != ""
 	isEncrypted := false
 	for _, e := range endpoints {
 		isEncrypted = isEncrypted || e.isEncrypted
 		if hasToken && !options.allowPlaintext && !e.isEncrypted && !e.isLoopback() {
-			return nil, fmt.Errorf("leasehold: the token would go to %s unencrypted: use https, or WithPlaintextToken if the network "+
-				"encrypts by other means", e.url)
+			return nil, invalidSetting(fmt.Sprintf("the token would go to %s unencrypted: use https, or WithPlaintextToken if the network "+
+				"encrypts by other means", e.url))
+		}
+		if hasTLS && !e.isEncrypted {
+			return nil, invalidSetting(fmt.Sprintf("WithCA, WithCertificate and WithServerName need endpoints that begin with https://, "+
+				"and %s is not encrypted", e.url))
 		}
 	}
 	if (options.cert == "") != (options.key == "") {
-		return nil, errors.New("leasehold: a client certificate needs its key, and a key its certificate")
+		return nil, invalidSetting("a client certificate needs its key, and a key its certificate")
 	}
 	if isEncrypted {
 		var err error
@@ -60,7 +65,7 @@ func newCredentials(options credentialOptions, endpoints []endpoint, log *slog.L
 		}
 		parse := func(contents [][]byte) (*tls.Config, error) { return tlsConfig(options, contents) }
 		if c.tls, err = newFromFiles(log, parse, paths...); err != nil {
-			return nil, fmt.Errorf("leasehold: the TLS files can't be used: %w", err)
+			return nil, &ConnectError{Cause: fmt.Errorf("the TLS files can't be used: %w", err)}
 		}
 	}
 	switch {
@@ -68,12 +73,12 @@ func newCredentials(options credentialOptions, endpoints []endpoint, log *slog.L
 		var err error
 		parse := func(contents [][]byte) (string, error) { return authorization(string(contents[0])) }
 		if c.token, err = newFromFiles(log, parse, options.tokenFile); err != nil {
-			return nil, fmt.Errorf("leasehold: the token file can't be used: %w", err)
+			return nil, &ConnectError{Cause: fmt.Errorf("the token file can't be used: %w", err)}
 		}
 	case options.token != "":
 		var err error
 		if c.given, err = authorization(options.token); err != nil {
-			return nil, fmt.Errorf("leasehold: the token can't be used: %w", err)
+			return nil, &ConnectError{Cause: fmt.Errorf("the token can't be used: %w", err)}
 		}
 	}
 	return c, nil

@@ -223,3 +223,28 @@ func TestPropagation(t *testing.T) {
 		}
 	}
 }
+
+// TestHostilePropagation has a hook put into the carrier what is no trace context.
+func TestHostilePropagation(t *testing.T) {
+	t.Parallel()
+	c := connect(t, servertest.Start(t).URL, leasehold.WithPropagation(func(ctx context.Context, carrier map[string]string) {
+		for key, value := range map[string]string{
+			"traceparent": "a\xff", "bad key": "v", "": "v", ":path": "/", "grpc-timeout": "1n", "te": "x", "Baggage": "a\nb", "huge": strings.Repeat("v", 1<<20),
+			"authorization": "Bearer other", "x-bin": "\x00",
+		} {
+			carrier[key] = value
+		}
+	}))
+	hold, err := c.Lock("a").Try(t.Context())
+	wantErr(t, err, nil)
+	_, err = c.Admin().GetLock(t.Context(), "a")
+	wantErr(t, err, nil)
+	for event, err := range c.Admin().Watch(t.Context(), "") {
+		wantErr(t, err, nil)
+		if event.Ready {
+			break
+		}
+	}
+	wantErr(t, hold.Check(), nil)
+	wantErr(t, hold.Release(t.Context()), nil)
+}

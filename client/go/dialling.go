@@ -3,7 +3,6 @@ package leasehold
 import (
 	"context"
 	"math/rand/v2"
-	"sync"
 	"time"
 
 	"leasehold.dev/go/internal/clock"
@@ -92,7 +91,7 @@ func (s *Session) attempts(ctx context.Context, pause time.Duration) (isOpen boo
 	if pause > 0 && !s.sleep(ctx, pause) {
 		return false, nil
 	}
-	candidates, errs := s.find(ctx)
+	candidates, errs := s.settings.find(ctx)
 	s.mu.Lock()
 	candidates = s.route.round(candidates, clock.Now())
 	s.mu.Unlock()
@@ -127,29 +126,6 @@ func (s *Session) sleep(ctx context.Context, pause time.Duration) bool {
 	}
 }
 
-// find looks up the addresses of all endpoints at once.
-func (s *Session) find(ctx context.Context) (candidates []candidate, errs []*ConnectError) {
-	type found struct {
-		candidates []candidate
-		err        *ConnectError
-	}
-	all := make([]found, len(s.settings.endpoints))
-	var lookups sync.WaitGroup
-	for i, endpoint := range s.settings.endpoints {
-		lookups.Go(func() {
-			all[i].candidates, all[i].err = endpoint.resolve(ctx, s.settings.connectTimeout)
-		})
-	}
-	lookups.Wait()
-	for _, found := range all {
-		candidates = append(candidates, found.candidates...)
-		if found.err != nil {
-			errs = append(errs, found.err)
-		}
-	}
-	return candidates, errs
-}
-
 // attempt tries to open the session at one coordinator. Returns nil once it is open there.
 func (s *Session) attempt(ctx context.Context, to candidate) *ConnectError {
 	given := &ConnectError{Endpoint: to.endpoint.url, kind: connectEnded}
@@ -178,6 +154,11 @@ func (s *Session) attempt(ctx context.Context, to candidate) *ConnectError {
 		return fail(given)
 	}
 	s.mu.Unlock()
+	goesOn := func() bool { return true }
+	if limit > 0 {
+		// The session does not know it yet, and would not cut it.
+		goesOn = context.AfterFunc(ctx, c.cut)
+	}
 	if err := c.start(limit); err != nil {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -190,7 +171,7 @@ func (s *Session) attempt(ctx context.Context, to candidate) *ConnectError {
 		return fail(err)
 	}
 	s.mu.Lock()
-	if limit > 0 && !s.adopt(clock.Now(), c) {
+	if !goesOn() || limit > 0 && !s.adopt(clock.Now(), c) {
 		s.mu.Unlock()
 		return fail(given)
 	}

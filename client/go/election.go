@@ -1,6 +1,7 @@
 package leasehold
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"sync"
@@ -19,11 +20,11 @@ type Election struct {
 
 // Value sets what observers see of this candidate when it leads, for example its address: at most 4 KiB. Default: empty.
 func (e Election) Value(value []byte) Election {
-	e.request.spec.value = value
+	e.request.spec.value = bytes.Clone(value)
 	return e
 }
 
-// Wait sets the time to wait to be elected: at most 24 h; 0 means not to wait. Default: as long as it takes, over reconnects too, until
+// Wait sets the time to wait to be elected: 0 to 24 h, where 0 means not to wait. Default: as long as it takes, over reconnects too, until
 // the context ends.
 func (e Election) Wait(wait time.Duration) Election {
 	e.request.spec.setWait(wait)
@@ -40,7 +41,7 @@ func (e Election) LockDelay(delay time.Duration) Election {
 // MaxHold bounds the time for which this candidate leads without being elected anew; see Request.MaxHold. Default: no bound but that of
 // the coordinator's rules.
 func (e Election) MaxHold(bound time.Duration) Election {
-	e.request.spec.maxHold = bound
+	e.request.spec.setMaxHold(bound)
 	return e
 }
 
@@ -72,8 +73,11 @@ func (t *Term) end(ctx context.Context) error {
 // Campaign waits to be elected. Fails as Request.Acquire does, and with ErrAlreadyCandidate if this session campaigns for the election
 // already, or leads it: it would wait behind itself. Use Term.Proclaim to change the value, and another session for another candidate.
 func (e Election) Campaign(ctx context.Context) (*Term, error) {
-	session, err := e.request.session()
+	session, err := e.request.on(ctx)
 	name := e.request.spec.label()
+	if errors.Is(err, ErrInvalid) {
+		return nil, &AcquireError{Name: name, Kind: ErrInvalid, Cause: err}
+	}
 	if err != nil {
 		return nil, &AcquireError{Name: name, Kind: ErrClosed, Cause: err}
 	}
@@ -108,6 +112,12 @@ func (e Election) Campaign(ctx context.Context) (*Term, error) {
 //   - the error of a campaign that another attempt can't mend, such as ErrPermissionDenied, or ErrTimedOut if there is a Wait;
 //   - the cause of the context, when that has ended.
 func (e Election) Run(ctx context.Context, lead func(ctx context.Context, term *Term) error) error {
+	if lead == nil {
+		return &AcquireError{Name: e.request.spec.label(), Kind: ErrInvalid, Cause: errNoWork}
+	}
+	if _, err := e.request.on(ctx); err != nil {
+		return &AcquireError{Name: e.request.spec.label(), Kind: ErrInvalid, Cause: err}
+	}
 	log := e.calls.settings.log.With("election", e.request.spec.label())
 	pauses := newPauses(e.calls.settings.backoffMin, e.calls.settings.backoffMax)
 	failures := 0

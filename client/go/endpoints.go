@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"strconv"
 	"strings"
-	"time"
+	"sync"
 )
 
 // defaultPort is the port of a coordinator, where an endpoint names none.
@@ -50,11 +51,15 @@ func parseEndpoint(given string) (endpoint, error) {
 		return endpoint{}, fmt.Errorf("the scheme of %q is neither http nor https", given)
 	case host == "":
 		return endpoint{}, fmt.Errorf("%q names no host", given)
+	case strings.TrimSuffix(parsed.Path, "/") != "" || parsed.RawQuery != "" || parsed.Fragment != "":
+		return endpoint{}, fmt.Errorf("%q has a path: coordinators are at the root of their port; write %s://%s", given, scheme, parsed.Host)
 	case parsed.User != nil:
 		return endpoint{}, fmt.Errorf("the URL has a user name or a password, which coordinators don't take")
 	}
 	if port == "" {
 		port = defaultPort
+	} else if number, err := strconv.ParseUint(port, 10, 16); err != nil || number == 0 {
+		return endpoint{}, fmt.Errorf("the port of %q is not between 1 and 65535", given)
 	}
 	return endpoint{
 		url:         scheme + "://" + net.JoinHostPort(host, port),
@@ -79,11 +84,38 @@ type candidate struct {
 	address string
 }
 
+func (c candidate) key() string {
+	return c.endpoint.url + " " + c.address
+}
+
+// find looks up the addresses of all endpoints at once.
+func (s *settings) find(ctx context.Context) (candidates []candidate, errs []*ConnectError) {
+	type found struct {
+		candidates []candidate
+		err        *ConnectError
+	}
+	all := make([]found, len(s.endpoints))
+	var lookups sync.WaitGroup
+	for i, endpoint := range s.endpoints {
+		lookups.Go(func() {
+			all[i].candidates, all[i].err = s.resolve(ctx, endpoint)
+		})
+	}
+	lookups.Wait()
+	for _, found := range all {
+		candidates = append(candidates, found.candidates...)
+		if found.err != nil {
+			errs = append(errs, found.err)
+		}
+	}
+	return candidates, errs
+}
+
 // resolve looks up the addresses that an endpoint stands for at present.
-func (e endpoint) resolve(ctx context.Context, limit time.Duration) ([]candidate, *ConnectError) {
-	ctx, cancel := context.WithTimeout(ctx, limit)
+func (s *settings) resolve(ctx context.Context, e endpoint) ([]candidate, *ConnectError) {
+	ctx, cancel := context.WithTimeout(ctx, s.connectTimeout)
 	defer cancel()
-	addresses, err := net.DefaultResolver.LookupHost(ctx, e.host)
+	addresses, err := s.lookup(ctx, e.host)
 	if err != nil {
 		failure := failureFrom(e.url, fmt.Errorf("the name has no address: %w", err))
 		failure.transport, failure.unsent = true, true

@@ -19,13 +19,13 @@ var (
 	ErrBusy = errors.New("leasehold: the lock is busy")
 	// ErrTimedOut means that the lock did not come free within the wait of the request.
 	ErrTimedOut = errors.New("leasehold: the lock did not come free in time")
-	// ErrUnavailable means that no coordinator could be asked in time.
-	ErrUnavailable = errors.New("leasehold: no coordinator could be reached")
+	// ErrUnavailable means that no coordinator could be asked in time, or that it could not reach its store.
+	ErrUnavailable = errors.New("leasehold: no coordinator could be reached, or its store")
 	// ErrClosed means that the session or the client was closed by this process.
 	ErrClosed = errors.New("leasehold: the session was closed")
 	// ErrUnconfirmed means that a request about a hold had no answer in time: it may have been carried out.
 	ErrUnconfirmed = errors.New("leasehold: the request was not confirmed")
-	// ErrInvalid means that a field of the request is out of bounds.
+	// ErrInvalid means that an argument, an option or a field of the request is out of bounds. Nothing else is touched.
 	ErrInvalid = errors.New("leasehold: invalid request")
 	// ErrUnauthenticated means that the coordinator does not know the client: it showed no certificate and no token, or none that
 	// is valid.
@@ -72,22 +72,23 @@ type AcquireError struct {
 
 // Error describes the error.
 func (e *AcquireError) Error() string {
-	what := fmt.Sprintf("failed to acquire lock %q", e.Name)
+	_, isAnswer := e.Cause.(*Failure)
+	what := fmt.Sprintf("failed to acquire lock %s", shown(e.Name))
 	switch {
 	case e.Kind == ErrBusy:
-		return fmt.Sprintf("lock %q is busy%s", e.Name, by(e.Holder))
+		return fmt.Sprintf("lock %s is busy%s", shown(e.Name), by(e.Holder))
 	case e.Kind == ErrTimedOut:
-		return fmt.Sprintf("lock %q did not come free within %v%s", e.Name, e.Wait, by(e.Holder))
+		return fmt.Sprintf("lock %s did not come free within %v%s", shown(e.Name), e.Wait, by(e.Holder))
 	case e.Kind == ErrAlreadyCandidate:
-		return fmt.Sprintf("failed to campaign for election %q: this session campaigns for it already, or leads it", e.Name)
+		return fmt.Sprintf("failed to campaign for election %s: this session campaigns for it already, or leads it", shown(e.Name))
 	case e.Kind == ErrClosed:
 		return what + ": the session was closed"
-	case e.Kind == ErrUnavailable && e.Cause != nil:
+	case e.Kind == ErrUnavailable && e.Cause == nil:
+		return what + ": no coordinator answered"
+	case e.Kind == ErrUnavailable && !isAnswer:
 		return fmt.Sprintf("%s: no connection to a coordinator: %v", what, e.Cause)
-	case e.Kind == ErrUnavailable:
-		return what + ": no connection to a coordinator"
 	case e.Kind == ErrLimitMismatch:
-		return fmt.Sprintf("failed to acquire permits of semaphore %q: its limit is %d: %v", e.Name, e.Limit, e.Cause)
+		return fmt.Sprintf("failed to acquire permits of semaphore %s: its limit is %d: %v", shown(e.Name), e.Limit, e.Cause)
 	case e.Cause != nil:
 		return fmt.Sprintf("%s: %v", what, e.Cause)
 	default:
@@ -184,7 +185,7 @@ func (e *HoldError) Unwrap() []error {
 
 // ConnectError is a coordinator at which no session could be opened.
 type ConnectError struct {
-	// Endpoint is the coordinator's URL.
+	// Endpoint is the coordinator's URL; empty if options can't be used, whatever the coordinator.
 	Endpoint string
 	// Cause is a *Failure with the coordinator's answer or the failed connection, or an error of the settings.
 	Cause error
@@ -212,10 +213,12 @@ const (
 
 // Error describes the error.
 func (e *ConnectError) Error() string {
-	switch e.kind {
-	case connectTimedOut:
+	switch {
+	case e.Endpoint == "":
+		return fmt.Sprintf("leasehold: the settings can't be used: %v", e.Cause)
+	case e.kind == connectTimedOut:
 		return fmt.Sprintf("failed to open a session at %s: no answer within %v", e.Endpoint, e.after.Round(time.Millisecond))
-	case connectEnded:
+	case e.kind == connectEnded:
 		return fmt.Sprintf("failed to open a session at %s: the stream ended before the session was open", e.Endpoint)
 	default:
 		return fmt.Sprintf("failed to open a session at %s: %v", e.Endpoint, e.Cause)

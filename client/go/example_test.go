@@ -5,6 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
 	"testing"
 	"time"
 
@@ -17,9 +21,11 @@ var endpoint = "http://127.0.0.1:7420"
 
 func work(ctx context.Context, token int64) error { return ctx.Err() }
 
+func write(row string, token int64) error { return nil }
+
 func Example() {
 	ctx := context.Background()
-	client, err := leasehold.Connect(ctx, endpoint)
+	client, err := leasehold.Connect(ctx, endpoint) // or several, with commas in between
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -32,26 +38,35 @@ func Example() {
 	}
 }
 
+// writeAll writes the rows, unless another process does.
+func writeAll(ctx context.Context, client *leasehold.Client, rows []string) error {
+	hold, err := client.Lock("orders/42").Try(ctx)
+	if errors.Is(err, leasehold.ErrBusy) {
+		return nil // another process has it
+	} else if err != nil {
+		return err
+	}
+	defer hold.Release(ctx)
+	for _, row := range rows {
+		if err := hold.Check(); err != nil { // reads the clock
+			return err
+		}
+		if err := write(row, hold.Token()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func ExampleRequest_Try() {
 	ctx := context.Background()
-	client, err := leasehold.Connect(ctx, endpoint)
+	client, err := leasehold.New(endpoint)
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer client.Close()
-	hold, err := client.Lock("orders/42").Try(ctx)
-	if errors.Is(err, leasehold.ErrBusy) {
-		fmt.Println(err) // lock "orders/42" is busy: held by …
-		return
-	} else if err != nil {
-		log.Fatal(err)
-	}
-	defer hold.Release(ctx)
-	for range 3 {
-		if err := hold.Check(); err != nil { // reads the clock
-			log.Fatal(err)
-		}
-		// One step, with hold.Token().
+	if err := writeAll(ctx, client, []string{"a row"}); err != nil {
+		fmt.Println(err)
 	}
 }
 
@@ -62,13 +77,35 @@ func ExampleSemaphore() {
 		log.Fatal(err)
 	}
 	defer client.Close()
-	api := client.Semaphore("api", 10)
-	err = api.Permits(2).Wait(5*time.Second).Do(ctx, func(ctx context.Context, hold *leasehold.Hold) error {
+	f := func(ctx context.Context, hold *leasehold.Hold) error {
 		return work(ctx, hold.Token())
-	})
+	}
+	err = client.Semaphore("api", 10).Permits(2).Wait(5*time.Second).Do(ctx, f)
 	if err != nil {
 		log.Fatal(err)
 	}
+}
+
+func ExampleClient_Close() {
+	client, err := leasehold.New(endpoint)
+	if err != nil {
+		log.Fatal(err)
+	}
+	f := func(ctx context.Context, hold *leasehold.Hold) error {
+		// For the example: the process is told to stop.
+		if err := syscall.Kill(os.Getpid(), syscall.SIGTERM); err != nil {
+			return err
+		}
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	err = client.Lock("orders/42").Do(ctx, f)
+	if err != nil && ctx.Err() == nil {
+		log.Print(err)
+	}
+	client.Close()
 }
 
 func ExampleElection_Run() {
@@ -78,13 +115,16 @@ func ExampleElection_Run() {
 		log.Fatal(err)
 	}
 	defer client.Close()
-	err = client.Election("scheduler").Value([]byte("10.0.0.7:8080")).Run(ctx, func(ctx context.Context, term *leasehold.Term) error {
-		fmt.Println("leading, with token", term.Token())
-		stop()       // for the example: Run campaigns again and again until its context ends
-		<-ctx.Done() // lead until the leadership is lost
+	lead := func(ctx context.Context, token int64) error {
+		stop() // for the example: Run campaigns again and again until its context ends
 		return nil
+	}
+	err = client.Election("scheduler").Value([]byte("10.0.0.7:8080")).Run(ctx, func(ctx context.Context, term *leasehold.Term) error {
+		return lead(ctx, term.Token()) // ctx is cancelled if the leadership is lost
 	})
-	fmt.Println(err)
+	if err != nil && ctx.Err() == nil {
+		log.Fatal(err)
+	}
 }
 
 func ExampleElection_Observe() {
@@ -141,7 +181,7 @@ func TestExamples(t *testing.T) {
 	defer func(former string) { endpoint = former }(endpoint)
 	endpoint = servertest.Start(t).URL
 	for _, example := range []func(){
-		Example, ExampleRequest_Try, ExampleSemaphore, ExampleElection_Run, ExampleElection_Observe, ExampleRequestAll, ExampleAdmin_Watch,
+		Example, ExampleRequest_Try, ExampleSemaphore, ExampleClient_Close, ExampleElection_Run, ExampleElection_Observe, ExampleRequestAll, ExampleAdmin_Watch,
 	} {
 		example()
 	}
@@ -150,4 +190,16 @@ func TestExamples(t *testing.T) {
 	ExampleRequest_Try()
 	ExampleAdmin_Watch()
 	wantErr(t, hold.Release(t.Context()), nil)
+}
+
+func TestTheReadmeIsWhatTheExamplesDo(t *testing.T) {
+	servertest.Excerpts(t, "README.md", "example_test.go")
+}
+
+// TestTheExamplesTellThatNoCoordinatorRuns runs the one that handles a missing coordinator by itself.
+func TestTheExamplesTellThatNoCoordinatorRuns(t *testing.T) {
+	client, err := leasehold.New(servertest.FreeAddress(t), leasehold.WithLogger(slog.New(slog.DiscardHandler)))
+	wantErr(t, err, nil)
+	defer client.Close()
+	wantErr(t, writeAll(t.Context(), client, nil), leasehold.ErrUnavailable)
 }

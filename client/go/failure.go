@@ -119,6 +119,8 @@ func (f *Failure) sentinel() error {
 		return ErrPermissionDenied
 	case codes.ResourceExhausted:
 		return ErrLimitReached
+	case codes.Unavailable:
+		return ErrUnavailable
 	case codes.InvalidArgument:
 		return ErrInvalid
 	default:
@@ -128,6 +130,11 @@ func (f *Failure) sentinel() error {
 
 func (f *Failure) isDraining() bool {
 	return f.Reason == reasonDraining
+}
+
+// isForMessage reports whether a stream ended because of a message that it was sent.
+func (f *Failure) isForMessage() bool {
+	return !f.transport && (f.Code == codes.InvalidArgument || f.Reason == reasonMessageTooLarge)
 }
 
 func (f *Failure) isUnauthenticated() bool {
@@ -159,6 +166,12 @@ func failureFrom(endpoint string, err error) *Failure {
 		return &Failure{Code: codes.Unavailable, Message: "the coordinator ended the stream", Endpoint: endpoint}
 	}
 	answer := status.Convert(err)
+	if unencodable, isThat := strings.CutPrefix(answer.Message(), "grpc: error while marshaling: "); isThat {
+		// gRPC says "internal", as of a fault that is not the caller's.
+		return &Failure{
+			Code: codes.InvalidArgument, Reason: reasonInvalidField, Endpoint: endpoint, Message: "the request can't be encoded: " + unencodable,
+		}
+	}
 	failure := &Failure{Code: answer.Code(), Message: answer.Message(), Endpoint: endpoint}
 	for _, detail := range answer.Proto().GetDetails() {
 		switch strings.TrimPrefix(detail.GetTypeUrl(), "type.googleapis.com/") {
@@ -169,6 +182,10 @@ func failureFrom(endpoint string, err error) *Failure {
 		case "google.rpc.RetryInfo":
 			failure.RetryAfter = retryInfo(detail.GetValue())
 		}
+	}
+	if httpStatus, isHTTP := strings.CutPrefix(failure.Message, "unexpected HTTP status code received from server: "); isHTTP {
+		httpStatus, _, _ = strings.Cut(httpStatus, ";")
+		failure.Message = fmt.Sprintf("what answers there is no coordinator, or a proxy in between: HTTP status %s; %s", httpStatus, checkPort)
 	}
 	failure.transport = failure.Reason == "" && isTransport(answer)
 	return failure

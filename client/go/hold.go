@@ -1,6 +1,7 @@
 package leasehold
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"sync"
@@ -157,10 +158,13 @@ func (h held) AwaitReleaseRequest(ctx context.Context) (ReleaseRequest, bool) {
 
 // release gives the lock back. The context is only asked for the trace.
 func (h held) release(ctx context.Context) error {
+	if ctx == nil {
+		ctx = context.Background()
+	}
 	l := h.granted.lease
-	l.releasing.Do(func() {
-		l.releaseErr = h.session.release(h.session.settings.traceparent(ctx), h.granted)
-	})
+	// Outside of what is done once: it calls the program, and if that panics, the release is still to be done.
+	trace := h.session.settings.traceparent(ctx)
+	l.releasing.Do(func() { l.releaseErr = h.session.release(trace, h.granted) })
 	return l.releaseErr
 }
 
@@ -175,7 +179,7 @@ func (h held) settled() error {
 
 // setValue changes the value attached to the hold.
 func (h held) setValue(ctx context.Context, value []byte) error {
-	return h.session.change(ctx, h.granted, &change{kind: changeValue, value: value})
+	return h.session.change(ctx, h.granted, &change{kind: changeValue, value: bytes.Clone(value)})
 }
 
 // Hold is a lock that this process holds, until it releases it or loses it. All methods may be called from any number of goroutines.
@@ -227,9 +231,6 @@ func (h *Hold) Downgrade(ctx context.Context) error {
 // Keep gives permits of a semaphore back, and keeps this many: 1 or more. A hold that has no more than that is left as it is. After an
 // error the others may be given back already.
 func (h *Hold) Keep(ctx context.Context, permits uint32) error {
-	if permits == 0 {
-		return &HoldError{Name: h.Name(), Kind: ErrInvalid, Cause: invalidField("reduce.permits", "must be at least 1")}
-	}
 	return h.session.change(ctx, h.granted, &change{kind: changeReduce, permits: permits})
 }
 

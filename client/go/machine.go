@@ -129,6 +129,8 @@ type machine struct {
 	waiting map[uint64]*waiting
 	// waitsEndAt is a lower bound: no wait ends before it.
 	waitsEndAt moment
+	// acquiresDue is a lower bound: no acquire is to be asked for again before it.
+	acquiresDue moment
 	// unsentReleases are those that no stream could be asked for so far, and those to be repeated.
 	unsentReleases []*release
 	unsentChanges  []*change
@@ -158,6 +160,7 @@ func newMachine(open *leaseholdv1.SessionOpen, openTimeout time.Duration, draw f
 		holds:        newHolds(),
 		waiting:      make(map[uint64]*waiting),
 		waitsEndAt:   clock.Never,
+		acquiresDue:  clock.Never,
 		replies:      replies{waiting: make(map[uint64]waitingReply), oldest: 1},
 		resumeUntil:  clock.Never,
 		stoppedUntil: clock.Never,
@@ -186,7 +189,7 @@ func (m *machine) wantsConnection() bool {
 
 // alarm returns when to call tick at the latest.
 func (m *machine) alarm() moment {
-	alarm := min(m.holds.checkAt, m.waitsEndAt, m.replies.firstDue(), m.resumeUntil)
+	alarm := min(m.holds.checkAt, m.waitsEndAt, m.acquiresDue, m.replies.firstDue(), m.resumeUntil)
 	if m.stream != nil {
 		alarm = min(alarm, m.stream.alarm())
 	}
@@ -226,9 +229,30 @@ func (m *machine) streamEndedBy(now moment, number uint64, failure *Failure) str
 		end = endDisowned
 	case failure != nil && failure.Reason == reasonSessionEnded:
 		end = endByOperator
+	case failure != nil && failure.isForMessage() && m.stream != nil && m.stream.number == number:
+		m.failSuspects(failure)
 	}
 	m.streamEnded(now, number, end)
 	return end
+}
+
+// failSuspects fails the requests of which one ended the stream: those that the coordinator has answered nothing about. On the next stream
+// they would do the same again.
+func (m *machine) failSuspects(failure *Failure) {
+	inFlight := m.stream.inFlight
+	for _, id := range inOrder(inFlight) {
+		switch request := inFlight[id]; request.kind {
+		case inFlightAcquire:
+			if asked := m.waiting[request.acquire]; asked != nil && !asked.queued {
+				delete(inFlight, id)
+				delete(m.waiting, request.acquire)
+				m.fail(asked, acquireRefused(failure))
+			}
+		case inFlightChange:
+			delete(inFlight, id)
+			m.reply(request.change.reply, holdResult{outcome: holdRefused, failure: failure})
+		}
+	}
 }
 
 // isDraining reports whether the coordinator has said that it is going away.
@@ -333,6 +357,7 @@ func (m *machine) close(now moment) {
 func (m *machine) tick(now moment) {
 	m.expire(now)
 	m.endWaits(now)
+	m.repeatAcquires(now)
 	m.endOverdueReplies(now)
 	m.repeatReleases(now)
 	if m.resumeUntil <= now {
@@ -386,7 +411,9 @@ func (m *machine) isIdle() bool {
 func (m *machine) expire(now moment) {
 	for _, over := range m.holds.expire(now) {
 		m.log.Warn("lost the lock; giving it back", "lock", over.name)
-		m.sendRelease(newRelease(over, 0))
+		asked := newRelease(over, 0)
+		asked.expired = true
+		m.sendRelease(asked)
 	}
 }
 

@@ -32,6 +32,13 @@ func (m *machine) message(now moment, number uint64, message *leaseholdv1.Sessio
 		if s.hearing == hearingWithheld {
 			s.withheld = append(s.withheld, message)
 		}
+		// An end counts at once, whatever becomes of the attempt: somebody else may have the lock.
+		switch answer := message.GetResponse().(type) {
+		case *leaseholdv1.SessionResponse_Lost:
+			m.lostInDoubt(now, answer.Lost.GetLocks())
+		case *leaseholdv1.SessionResponse_Closed:
+			m.hangUp(now, number)
+		}
 		return
 	}
 	m.heard(now, message)
@@ -232,6 +239,20 @@ func (m *machine) lost(now moment, lost *leaseholdv1.SessionLost) {
 	}
 }
 
+// lostInDoubt handles the losses that a coordinator reports which may not be the one that has the holds. A hold that is lost without need
+// does no harm.
+func (m *machine) lostInDoubt(now moment, locks []*leaseholdv1.LostLock) {
+	lost := make(map[ownerID]LostReason)
+	for _, lock := range locks {
+		// The client's own resume does that.
+		if reason := lostReason(lock.GetReason()); reason != LostResumed {
+			m.log.Warn("lost the lock, as a coordinator says", "lock", lock.GetName(), "reason", reason)
+			lost[ownerID(lock.GetOwnerId())] = reason
+		}
+	}
+	m.holds.lostInDoubt(now, lost)
+}
+
 func (m *machine) draining(now moment, draining *leaseholdv1.SessionDraining) {
 	m.stream.draining = true
 	if m.stream.opened != nil {
@@ -251,9 +272,12 @@ func (m *machine) failed(now moment, id uint64, failure *Failure) {
 		delete(m.waiting, request.acquire)
 		// What was aborted is about what the actor holds: a deadlock does not end by waiting on elsewhere.
 		waitsOn := failure.Retryable() && failure.Code != codes.Aborted && !asked.spec.isTry()
-		if m.isDraining() && waitsOn {
+		switch {
+		case m.isDraining() && waitsOn:
 			m.waitOn(request.acquire, asked)
-		} else {
+		case waitsOn && failure.Code == codes.Unavailable:
+			m.waitForStore(now, request.acquire, asked, failure)
+		default:
 			m.fail(asked, acquireRefused(failure))
 		}
 	case inFlightRelease:

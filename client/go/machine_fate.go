@@ -31,6 +31,11 @@ func fateOf(err *ConnectError) fate {
 	if failure == nil {
 		return fateDropped
 	}
+	return fateOfAnswer(failure)
+}
+
+// fateOfAnswer returns the fate after a stream that was ended with this failure.
+func fateOfAnswer(failure *Failure) fate {
 	switch failure.Reason {
 	case "":
 		// A proxy in between answered, which passes nothing on with these.
@@ -42,7 +47,7 @@ func fateOf(err *ConnectError) fate {
 			return fateDropped
 		}
 	case reasonInvalidField, "NOT_OPEN", "UNKNOWN_REQUEST", "TOO_MANY_SESSIONS", "TOO_MANY_LOCKS", reasonDraining,
-		"OPEN_TIMEOUT", "UNAUTHENTICATED", "PERMISSION_DENIED", "RATE_LIMITED", "MESSAGE_TOO_LARGE":
+		"OPEN_TIMEOUT", "UNAUTHENTICATED", "PERMISSION_DENIED", "RATE_LIMITED", reasonMessageTooLarge:
 		// The coordinator says these before it asks the store for anything.
 		return fateDeclined
 	case reasonSessionEnded:

@@ -246,20 +246,36 @@ func (h *holds) endAll(now moment, reason LostReason) {
 	h.checkAt = clock.Never
 }
 
-// endWithStream ends all holds with the stream. A hold that an attempt to resume may have moved to another stream is still to be given
-// back there.
+// endWithStream ends all holds with the stream.
 func (h *holds) endWithStream(now moment) {
 	for _, number := range inOrder(h.held) {
-		held := h.held[number]
-		if !held.owned.ids.inDoubt() {
-			h.forget(number, now, LostSessionEnded)
-			continue
-		}
-		for _, guard := range held.guards {
-			guard.lease.end(now, LostSessionEnded)
-		}
-		h.checkAt = now
+		h.end(number, now, LostSessionEnded)
 	}
+}
+
+// lostInDoubt ends the holds that a coordinator has lost which may have had them under any of their ids.
+func (h *holds) lostInDoubt(now moment, lost map[ownerID]LostReason) {
+	for _, number := range inOrder(h.held) {
+		for _, id := range h.held[number].owned.ids.all() {
+			if reason, isLost := lost[id]; isLost {
+				h.end(number, now, reason)
+				break
+			}
+		}
+	}
+}
+
+// end ends a hold. One that an attempt to resume may have moved to another stream is still to be given back there.
+func (h *holds) end(number uint64, now moment, reason LostReason) {
+	held := h.held[number]
+	if !held.owned.ids.inDoubt() {
+		h.forget(number, now, reason)
+		return
+	}
+	for _, guard := range held.guards {
+		guard.lease.end(now, reason)
+	}
+	h.checkAt = now
 }
 
 // suspend suspends what is held, because the stream has ended; see lease.suspend.
@@ -273,10 +289,10 @@ func (h *holds) suspend(now, until moment) {
 	}
 }
 
-// attemptDropped handles the end of a stream that was asked to resume holds: the holds may have been on it.
-func (h *holds) attemptDropped(now moment, grace time.Duration) {
+// attemptDropped handles the end of a stream that was asked to resume holds: those whose ids say so may have been on it.
+func (h *holds) attemptDropped(now moment, grace time.Duration, mayHaveMoved func(*ids) bool) {
 	for _, held := range h.held {
-		if !held.owned.ids.isAttempted() {
+		if !mayHaveMoved(held.owned.ids) {
 			continue
 		}
 		for _, guard := range held.guards {

@@ -59,17 +59,20 @@ func (i *ids) inDoubt() bool {
 	return i.next != "" || len(i.tried) > 0
 }
 
+// all returns every id, in the order of the attempts.
+func (i *ids) all() []ownerID {
+	all := append([]ownerID{i.confirmed}, i.tried...)
+	if i.next != "" {
+		all = append(all, i.next)
+	}
+	return all
+}
+
 // nth returns the id at this place in the order of the attempts; empty if there are fewer. A hold that is under one of them was never
 // under a later one before.
 func (i *ids) nth(index int) ownerID {
-	switch {
-	case index == 0:
-		return i.confirmed
-	case index <= len(i.tried):
-		return i.tried[index-1]
-	case index == len(i.tried)+1:
-		return i.next
-	default:
-		return ""
+	if all := i.all(); index < len(all) {
+		return all[index]
 	}
+	return ""
 }

@@ -118,18 +118,46 @@ func (m *machine) attemptFailed(now moment, what fate) {
 	}
 	m.next = nil
 	if next.asked {
-		switch what {
-		case fateDropped:
-			// As when the stream ends that it is on, which this one may have become.
-			m.holds.attemptDropped(now, m.grace)
-		case fateEnded:
-			m.holds.attemptDropped(now, 0)
-		}
+		m.attemptEnded(now, what, (*ids).isAttempted)
 		m.settleAttempt(what)
 		m.listenAgain(now, what)
 	}
 	m.sendUnsent(now)
 	m.leaveIfDrained(now)
+}
+
+// attemptEnded ends or suspends what a stream that has ended may have taken over.
+func (m *machine) attemptEnded(now moment, what fate, mayHaveMoved func(*ids) bool) {
+	switch what {
+	case fateDropped:
+		// As when the stream ends that it is on, which this one may have become.
+		m.holds.attemptDropped(now, m.grace, mayHaveMoved)
+	case fateEnded:
+		m.holds.attemptDropped(now, 0, mayHaveMoved)
+	}
+}
+
+// overdueMessage handles a message on a stream that did not open in time.
+func (m *machine) overdueMessage(now moment, message *leaseholdv1.SessionResponse) {
+	m.expire(now)
+	switch answer := message.GetResponse().(type) {
+	case *leaseholdv1.SessionResponse_Lost:
+		m.lostInDoubt(now, answer.Lost.GetLocks())
+	case *leaseholdv1.SessionResponse_Opened:
+		// What it has resumed is named to the next coordinator as tried.
+		m.lostInDoubt(now, answer.Opened.GetRefused())
+	case *leaseholdv1.SessionResponse_Error:
+		m.overdueEnded(now, fateOfAnswer(failureOf(answer.Error)))
+	case *leaseholdv1.SessionResponse_Closed:
+		m.overdueEnded(now, fateDropped)
+	}
+}
+
+// overdueEnded handles the end of a stream that did not open in time. It may have been carried out after all: then its coordinator may
+// have taken the end for the client's, and released what this session had tried to take over.
+func (m *machine) overdueEnded(now moment, what fate) {
+	m.expire(now)
+	m.attemptEnded(now, what, (*ids).inDoubt)
 }
 
 // listenAgain handles the messages withheld from the stream before, if nothing was taken over from it.

@@ -31,6 +31,8 @@ type release struct {
 	again bool
 	// counted is set if the resume in progress already counts the hold once less because of this release.
 	counted bool
+	// expired is set if the hold's deadline has passed, until a coordinator was told.
+	expired bool
 }
 
 func newRelease(what owned, reply uint64) *release {

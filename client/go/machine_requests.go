@@ -36,9 +36,10 @@ func (m *machine) sendRelease(asked *release) {
 		RequestId:   m.stream.numberRequest(inFlight{kind: inFlightRelease, release: asked}),
 		Traceparent: asked.trace,
 		Request: &leaseholdv1.SessionRequest_Release{
-			Release: &leaseholdv1.SessionRelease{Name: asked.owned.name, OwnerId: []byte(id)},
+			Release: &leaseholdv1.SessionRelease{Name: asked.owned.name, OwnerId: []byte(id), Expired: asked.expired},
 		},
 	})
+	asked.expired = false
 }
 
 // putOff keeps it for the next stream, if there may be anything left to give back then.

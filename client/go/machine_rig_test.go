@@ -103,6 +103,13 @@ func (r *rig) message(now int64, id uint64, response any) string {
 }
 
 func (r *rig) messageOn(now int64, stream, id uint64, response any) string {
+	r.m.message(at(now), stream, wrap(r.t, id, response))
+	return r.seen()
+}
+
+// wrap returns the message with this response.
+func wrap(t *testing.T, id uint64, response any) *leaseholdv1.SessionResponse {
+	t.Helper()
 	message := &leaseholdv1.SessionResponse{RequestId: id}
 	switch response := response.(type) {
 	case *leaseholdv1.SessionOpened:
@@ -132,10 +139,9 @@ func (r *rig) messageOn(now int64, stream, id uint64, response any) string {
 	case nil:
 		// As of a coordinator that says what this version does not know.
 	default:
-		r.t.Fatalf("unexpected response %T", response)
+		t.Fatalf("unexpected response %T", response)
 	}
-	r.m.message(at(now), stream, message)
-	return r.seen()
+	return message
 }
 
 func exclusiveSpec(locks ...int) acquireSpec {
@@ -351,7 +357,7 @@ func kindOf(err *AcquireError) string {
 	for kind, name := range map[error]string{
 		ErrBusy: "busy", ErrTimedOut: "timed out", ErrUnavailable: "unavailable", ErrClosed: "closed", ErrRefused: "refused",
 		ErrInvalid: "invalid", ErrUnauthenticated: "unauthenticated", ErrPermissionDenied: "permission denied",
-		ErrSelfDeadlock: "self-deadlock", ErrDeadlock: "deadlock", ErrForceReleased: "force-released",
+		ErrSelfDeadlock: "self-deadlock", ErrDeadlock: "deadlock", ErrForceReleased: "force-released", ErrLimitReached: "limit reached",
 	} {
 		if err.Kind == kind {
 			return name

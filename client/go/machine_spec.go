@@ -17,6 +17,8 @@ type LockSpec struct {
 	isRange  bool
 	limit    uint32
 	revision uint32
+	// misuse says what was asked for that its mode does not have; empty for nothing.
+	misuse string
 }
 
 // Exclusive is an exclusive hold of the lock of this name.
@@ -34,42 +36,40 @@ func Permits(name string, permits, limit uint32) LockSpec {
 	return LockSpec{name: name, mode: leaseholdv1.LockMode_LOCK_MODE_SEMAPHORE, permits: permits, limit: limit}
 }
 
-// AtLeast accepts fewer permits, at least this many. It changes nothing in other modes.
+// AtLeast accepts fewer permits: at least this many, 1 to those asked for. The request fails with ErrInvalid in other modes.
 func (s LockSpec) AtLeast(permits uint32) LockSpec {
-	if s.mode == leaseholdv1.LockMode_LOCK_MODE_SEMAPHORE {
-		s.atLeast, s.isRange = permits, true
+	s.atLeast, s.isRange = permits, true
+	return s.ofPermits()
+}
+
+// LimitRevision sets the revision of the decision for a semaphore's limit; see Semaphore.LimitRevision. The request fails with
+// ErrInvalid in other modes.
+func (s LockSpec) LimitRevision(revision uint32) LockSpec {
+	s.revision = revision
+	return s.ofPermits()
+}
+
+// ofPermits notes the misuse of what only permits have.
+func (s LockSpec) ofPermits() LockSpec {
+	if s.mode != leaseholdv1.LockMode_LOCK_MODE_SEMAPHORE {
+		s.misuse = "only the permits of a semaphore have a range and a limit"
 	}
 	return s
 }
 
-// LimitRevision sets the revision of the decision for a semaphore's limit; see Semaphore.LimitRevision. It changes nothing in other
-// modes.
-func (s LockSpec) LimitRevision(revision uint32) LockSpec {
+// shared asks for a shared hold instead of an exclusive one.
+func (s LockSpec) shared() LockSpec {
 	if s.mode == leaseholdv1.LockMode_LOCK_MODE_SEMAPHORE {
-		s.revision = revision
+		s.misuse = "permits of a semaphore can't be shared"
+		return s
 	}
+	s.mode = leaseholdv1.LockMode_LOCK_MODE_SHARED
 	return s
 }
 
 // Name returns the lock's name.
 func (s LockSpec) Name() string {
 	return s.name
-}
-
-// zero returns the field that is 0 although the wire has another meaning for that; empty if there is none.
-func (s LockSpec) zero() string {
-	switch {
-	case s.mode != leaseholdv1.LockMode_LOCK_MODE_SEMAPHORE:
-		return ""
-	case s.permits == 0:
-		return "permits"
-	case s.isRange && s.atLeast == 0:
-		return "permits_at_least"
-	case s.limit == 0:
-		return "limit"
-	default:
-		return ""
-	}
 }
 
 // inSameMode reports whether one mode describes both.
@@ -89,8 +89,9 @@ type acquireSpec struct {
 	wait      time.Duration
 	value     []byte
 	lockDelay time.Duration
-	// maxHold is the longest time for which each lock may be held; 0 without a bound.
+	// maxHold is the longest time for which each lock may be held, if that is bounded.
 	maxHold   time.Duration
+	isBounded bool
 	actor     uint64
 	reentrant bool
 	trace     string
@@ -134,7 +135,7 @@ func (s *acquireSpec) message(waits bool, wait time.Duration) *leaseholdv1.Sessi
 	if s.lockDelay > 0 {
 		asked.LockDelay = wireDuration(s.lockDelay)
 	}
-	if s.maxHold > 0 {
+	if s.isBounded {
 		asked.MaxHold = wireDuration(s.maxHold)
 	}
 	for _, lock := range s.locks {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	leaseholdv1 "leasehold.dev/go/leasehold/v1"
 )
@@ -977,4 +978,73 @@ func TestRandomInputs(t *testing.T) {
 			}
 		}
 	}
+}
+
+func TestWhatMayHaveBrokenTheStreamIsNotSentAgain(t *testing.T) {
+	for _, c := range []struct {
+		failure *Failure
+		// kind is that of the error; empty if the message did not break the stream.
+		kind string
+	}{
+		{&Failure{Code: codes.ResourceExhausted, Reason: "MESSAGE_TOO_LARGE"}, "limit reached"},
+		{&Failure{Code: codes.InvalidArgument, Reason: "UNKNOWN_REQUEST"}, "invalid"},
+		{failureFrom("", status.Error(codes.Internal, "grpc: error while marshaling: string field contains invalid UTF-8")), "invalid"},
+		{&Failure{Code: codes.Unavailable, transport: true}, ""},
+	} {
+		r := holdingRig(t, 7_000)
+		r.want(r.acquire(1, 2, noWait), "acquire 3 lock2")
+		r.want(r.message(2, 3, queuedAs("ticket")))
+		r.want(r.acquire(3, 3, noWait), "acquire 4 lock3")
+		r.want(r.change(4, 0, changeValue, 1), "set value 5")
+		r.m.streamEndedBy(at(5), r.stream, c.failure)
+		if c.kind == "" {
+			r.want(r.seen())
+			r.want(r.connect(6), "open")
+			r.want(r.message(7, 1, opensWith(r.next())), "opened; set value 3; acquire 4 lock2; acquire 5 lock3")
+			continue
+		}
+		r.want(r.seen(), "failed 3 "+c.kind, "done 1 refused")
+		// What had an answer goes on.
+		r.want(r.connect(6), "open")
+		r.want(r.message(7, 1, opensWith(r.next())), "opened; acquire 3 lock2")
+	}
+}
+
+func TestAWaitGoesOnWhileTheStoreIsDown(t *testing.T) {
+	away := failsWith(codes.Unavailable, "STORE_UNAVAILABLE")
+	r := openRig(t)
+	r.want(r.acquire(0, 1, noWait), "acquire 2 lock1")
+	r.want(r.message(10, 2, away))
+	r.wantAlarm(110)
+	r.want(r.tick(109))
+	r.want(r.tick(110), "acquire 3 lock1")
+	// Pauses grow, and begin anew when it has a place.
+	r.want(r.message(120, 3, away))
+	r.wantAlarm(320)
+	r.want(r.tick(320), "acquire 4 lock1")
+	r.want(r.message(330, 4, queuedAs("ticket")))
+	r.want(r.message(340, 4, away))
+	r.wantAlarm(440)
+	// Another stream is asked at once.
+	r.want(r.ended(350, endLeft))
+	r.want(r.reopen(360), "opened; acquire 2 lock1")
+	r.want(r.grant(370, 2, 1, 1, 0), "acquired 1")
+
+	// A try fails at once, and a wait with its end; both say why.
+	r = openRig(t)
+	r.want(r.acquire(0, 1, 0), "acquire 2 lock1 for 0")
+	r.want(r.message(10, 2, away), "failed 1 unavailable")
+	r.want(r.acquire(20, 2, 60), "acquire 3 lock2 for 60")
+	r.want(r.message(30, 3, away))
+	r.want(r.tick(80), "failed 2 unavailable")
+	if failure := r.acquireErr.Failure(); failure == nil || failure.Reason != "STORE_UNAVAILABLE" {
+		t.Errorf("got %v", r.acquireErr)
+	}
+	// A cancelled one is not asked again, and limits and mistakes are answers.
+	r.want(r.acquire(100, 3, noWait), "acquire 4 lock3")
+	r.want(r.message(110, 4, away))
+	r.want(r.cancel(120, 3))
+	r.want(r.tick(300))
+	r.want(r.acquire(310, 4, noWait), "acquire 5 lock4")
+	r.want(r.message(320, 5, failsWith(codes.ResourceExhausted, "TOO_MANY_WAITERS")), "failed 4 limit reached")
 }

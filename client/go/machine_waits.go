@@ -22,13 +22,23 @@ type waiting struct {
 	sentAs uint64
 	// queued is set while it waits in a queue there.
 	queued bool
+	// failure is why the coordinator could not serve it when it was asked last; nil if it could, or was not asked. It is asked again at
+	// retryAt, if it is the same one then.
+	failure *Failure
+	retryIn time.Duration
+	retryAt moment
 	// ticket has the ids by which its place can be resumed; nil if it has none, or waits for several names one after the other.
 	ticket *ids
 }
 
 // unsend notes that the stream that it was sent on does not serve it any more.
 func (w *waiting) unsend() {
-	w.sentAs, w.queued = 0, false
+	w.sentAs, w.queued, w.retryAt = 0, false, clock.Never
+}
+
+// pausesAt reports whether it is to be asked for again later.
+func (w *waiting) pausesAt(now moment) bool {
+	return w.retryAt != clock.Never && now < w.retryAt
 }
 
 // remaining returns the time left of its wait.
@@ -50,7 +60,7 @@ func (w *waiting) endsAt() moment {
 // acquire begins an acquire. The id is the caller's, and rises with every acquire of this session.
 func (m *machine) acquire(now moment, id uint64, spec acquireSpec, call acquireCall) {
 	m.expire(now)
-	asked := &waiting{call: call, spec: spec, deadline: clock.Never}
+	asked := &waiting{call: call, spec: spec, deadline: clock.Never, retryIn: retryFirst, retryAt: clock.Never}
 	if spec.waits && spec.wait > 0 {
 		asked.deadline = now.After(spec.wait)
 	}
@@ -74,10 +84,14 @@ func (m *machine) cancel(now moment, id uint64) {
 
 func (m *machine) sendAcquire(now moment, id uint64) {
 	asked := m.waiting[id]
-	if m.stream == nil || asked == nil || asked.sentAs != 0 || !m.stream.accepts() || m.stream.holdsBack(asked.spec.actor, id) {
+	if m.stream == nil || asked == nil || asked.sentAs != 0 || asked.pausesAt(now) {
+		return
+	}
+	if !m.stream.accepts() || m.stream.holdsBack(asked.spec.actor, id) {
 		return
 	}
 	m.send(m.stream, m.stream.wake(now))
+	asked.retryAt = clock.Never
 	asked.sentAs = m.stream.numberRequest(inFlight{kind: inFlightAcquire, acquire: id})
 	m.send(m.stream, &leaseholdv1.SessionRequest{
 		RequestId:   asked.sentAs,
@@ -99,7 +113,7 @@ func (m *machine) queued(id uint64, answer *leaseholdv1.SessionQueued) {
 		return
 	}
 	if asked := m.waiting[request.acquire]; asked != nil {
-		asked.queued, asked.ticket = true, nil
+		asked.queued, asked.ticket, asked.failure, asked.retryIn = true, nil, nil, retryFirst
 		if len(asked.spec.locks) == 1 && len(answer.GetTicket()) > 0 {
 			asked.ticket = newIDs(answer.GetTicket())
 		}
@@ -124,6 +138,36 @@ func (m *machine) wakeForWaits() {
 	}
 }
 
+// waitForStore lets an acquire wait on that the coordinator could not serve because of its store, and asks for it again after a pause. It has
+// lost its place in the queue, as everybody else has whom the store has forgotten.
+func (m *machine) waitForStore(now moment, acquire uint64, asked *waiting, failure *Failure) {
+	if asked.failure == nil {
+		// The first of a row as a warning, since no caller sees the failure and it may go on for ever.
+		m.log.Warn("an acquire could not be served; asking again until its wait is over", "lock", asked.spec.label(), "error", failure)
+	}
+	m.waitOn(acquire, asked)
+	asked.failure = failure
+	asked.retryAt = now.After(max(asked.retryIn, min(failure.RetryAfter, retryMax)))
+	asked.retryIn = min(asked.retryIn*2, retryMax)
+	m.acquiresDue = min(m.acquiresDue, asked.retryAt)
+}
+
+// repeatAcquires asks again for the acquires whose pause is over.
+func (m *machine) repeatAcquires(now moment) {
+	if now < m.acquiresDue {
+		return
+	}
+	m.acquiresDue = clock.Never
+	for _, acquire := range inOrder(m.waiting) {
+		asked := m.waiting[acquire]
+		if asked.retryAt <= now {
+			asked.retryAt = clock.Never
+			m.sendAcquire(now, acquire)
+		}
+		m.acquiresDue = min(m.acquiresDue, asked.retryAt)
+	}
+}
+
 func (m *machine) endWaits(now moment) {
 	if now < m.waitsEndAt {
 		return
@@ -131,7 +175,11 @@ func (m *machine) endWaits(now moment) {
 	for _, ended := range m.takeWaiting(func(w *waiting) bool { return w.endsAt() <= now }) {
 		m.abandon(ended)
 		// Only a coordinator can say that a lock was busy all the while; here none did.
-		m.fail(ended, unconnected("", m.unreachable))
+		if ended.failure != nil && m.unreachable == nil {
+			m.fail(ended, acquireRefused(ended.failure))
+		} else {
+			m.fail(ended, unconnected("", m.unreachable))
+		}
 	}
 	m.wakeForWaits()
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
 	"testing"
 	"time"
 
@@ -14,6 +15,10 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if endpoint := os.Getenv(holderEndpoint); endpoint != "" {
+		beHolder(endpoint)
+		return
+	}
 	goleak.VerifyTestMain(m)
 }
 
@@ -47,13 +52,16 @@ func wantErr(t testing.TB, err, want error) {
 	}
 }
 
+// longest limits every wait. It only tells a hang from a busy machine.
+const longest = time.Minute
+
 // await waits for a channel.
 func await[T any](t testing.TB, what string, channel <-chan T) (value T) {
 	t.Helper()
 	select {
 	case value = <-channel:
-	case <-time.After(15 * time.Second):
-		t.Fatalf("waited for %s for 15 s", what)
+	case <-time.After(longest):
+		t.Fatalf("waited for %s for %v", what, longest)
 	}
 	return value
 }

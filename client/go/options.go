@@ -2,9 +2,9 @@ package leasehold
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"maps"
+	"net"
 	"time"
 
 	leaseholdv1 "leasehold.dev/go/leasehold/v1"
@@ -62,13 +62,15 @@ func (o sessionOption) apply(all *options) { o(&all.session) }
 
 func (o sessionOption) applySession(all *sessionOptions) { o(all) }
 
-// WithClientName sets the name that operators see: at most 256 bytes without control characters. Default: empty.
+// WithClientName sets the name that operators see: at most 256 bytes without control characters. Default: the program, host and process,
+// such as billing@web-1/4711.
 func WithClientName(name string) SessionOption {
 	return sessionOption(func(o *sessionOptions) { o.clientName = name })
 }
 
 // WithTTL sets the time for which a lock outlives the loss of contact: 1 s to 1 h unless the coordinator is configured otherwise. A
-// shorter TTL frees the locks of a dead machine sooner; a longer one survives longer interruptions. Default: the coordinator's, 10 s.
+// shorter TTL frees the locks of a dead machine sooner; a longer one survives longer interruptions. Default, also for 0: the
+// coordinator's, 10 s.
 func WithTTL(ttl time.Duration) SessionOption {
 	return sessionOption(func(o *sessionOptions) { o.ttl = ttl })
 }
@@ -112,20 +114,20 @@ func WithBackoff(least, most time.Duration) Option {
 }
 
 // WithCA sets a PEM file with the certificates of the CAs that the client trusts, for https endpoints. The client reads a changed file
-// again for each new connection. Default: the CAs that the system trusts.
+// again for each new connection. Default: the CAs that the system trusts. All endpoints must be https.
 func WithCA(file string) Option {
 	return option(func(o *options) { o.credentials.ca = file })
 }
 
 // WithCertificate sets PEM files with the certificate that the client shows to coordinators (with any intermediate certificates), and
 // its private key, for https endpoints. The client reads changed files again: new connections use the new certificate, and sessions
-// move to such a connection, with all that they hold. Default: none.
+// move to such a connection, with all that they hold. Default: none. All endpoints must be https.
 func WithCertificate(certFile, keyFile string) Option {
 	return option(func(o *options) { o.credentials.cert, o.credentials.key = certFile, keyFile })
 }
 
 // WithServerName sets the name or address that must be in the coordinators' certificates, if it differs from that of their URLs.
-// Default: the host of the endpoint, at whatever address.
+// Default: the host of the endpoint, at whatever address. All endpoints must be https.
 func WithServerName(name string) Option {
 	return option(func(o *options) { o.credentials.serverName = name })
 }
@@ -155,7 +157,8 @@ func WithLogger(log *slog.Logger) Option {
 }
 
 // WithPropagation sets a hook that adds the trace context of the caller's context to a request. It is called in the caller's goroutine,
-// so it must be quick. Requests on a session take traceparent from it; single calls send everything as metadata. With OpenTelemetry:
+// so it must be quick. Requests on a session take traceparent from it; single calls send everything as metadata that can be sent as a
+// header. With OpenTelemetry:
 //
 //	leasehold.WithPropagation(func(ctx context.Context, carrier map[string]string) {
 //		otel.GetTextMapPropagator().Inject(ctx, propagation.MapCarrier(carrier))
@@ -173,6 +176,8 @@ type settings struct {
 	credentials    *clientCredentials
 	log            *slog.Logger
 	propagate      func(context.Context, map[string]string)
+	// lookup returns the addresses of a host: as the system knows them, or a test.
+	lookup func(ctx context.Context, host string) ([]string, error)
 }
 
 func newSettings(endpoints string, all options) (*settings, error) {
@@ -180,8 +185,14 @@ func newSettings(endpoints string, all options) (*settings, error) {
 	if err != nil {
 		return nil, err
 	}
-	if all.connectTimeout <= 0 || all.backoffMin <= 0 || all.backoffMax <= 0 {
-		return nil, errors.New("leasehold: time-outs and pauses must be positive")
+	switch {
+	case all.connectTimeout <= 0 || all.backoffMin <= 0 || all.backoffMax <= 0:
+		return nil, invalidSetting("time-outs and pauses must be positive")
+	case all.backoffMin > all.backoffMax:
+		return nil, invalidSetting("the least pause is greater than the longest")
+	}
+	if failure := all.session.check(); failure != nil {
+		return nil, &ConnectError{Cause: failure}
 	}
 	log := all.log
 	if log == nil {
@@ -199,11 +210,13 @@ func newSettings(endpoints string, all options) (*settings, error) {
 		credentials:    credentials,
 		log:            log,
 		propagate:      all.propagate,
+		lookup:         net.DefaultResolver.LookupHost,
 	}, nil
 }
 
 func newOptions(set []Option) options {
 	all := options{
+		session:        sessionOptions{clientName: defaultClientName()},
 		connectTimeout: 5 * time.Second,
 		backoffMin:     50 * time.Millisecond,
 		backoffMax:     2 * time.Second,

@@ -1,7 +1,10 @@
 package leasehold
 
 import (
+	"bytes"
 	"context"
+	"errors"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -44,11 +47,25 @@ type request struct {
 }
 
 func (r request) acquire(ctx context.Context, spec acquireSpec) (Holds, error) {
-	session, err := r.session()
+	session, err := r.on(ctx)
+	if errors.Is(err, ErrInvalid) {
+		return nil, &AcquireError{Name: spec.label(), Kind: ErrInvalid, Cause: err}
+	}
 	if err != nil {
 		return nil, &AcquireError{Name: spec.label(), Kind: ErrClosed, Cause: err}
 	}
 	return session.acquire(ctx, spec)
+}
+
+// on returns the session to ask on.
+func (r request) on(ctx context.Context) (*Session, error) {
+	if r.session == nil {
+		return nil, invalidField("client", "must not be nil: a client or a session makes requests")
+	}
+	if err := checkContext(ctx); err != nil {
+		return nil, err
+	}
+	return r.session()
 }
 
 func (r request) try(ctx context.Context) (Holds, error) {
@@ -56,8 +73,20 @@ func (r request) try(ctx context.Context) (Holds, error) {
 	return r.acquire(ctx, r.spec)
 }
 
+// setShared asks for shared holds. The locks are those of other copies of the request too.
+func (s *acquireSpec) setShared() {
+	s.locks = slices.Clone(s.locks)
+	for i, lock := range s.locks {
+		s.locks[i] = lock.shared()
+	}
+}
+
+func (s *acquireSpec) setMaxHold(bound time.Duration) {
+	s.maxHold, s.isBounded = bound, true
+}
+
 func (s *acquireSpec) setWait(wait time.Duration) {
-	s.waits, s.wait = true, max(0, wait)
+	s.waits, s.wait = true, wait
 }
 
 // Request is a request for one lock, or for permits of a semaphore. Its settings return a changed copy, so that a request can be kept and
@@ -67,13 +96,13 @@ type Request struct {
 }
 
 // Shared asks for a shared hold: together with other shared holders, and never with an exclusive one. A request behind a waiting writer
-// waits for that writer. Default: exclusive.
+// waits for that writer. Default: exclusive. A request for permits fails with ErrInvalid then.
 func (r Request) Shared() Request {
-	r.request.spec.locks = []LockSpec{Shared(r.request.spec.label())}
+	r.request.spec.setShared()
 	return r
 }
 
-// Wait sets the time to wait: at most 24 h; 0 means not to wait. Default: as long as it takes, over reconnects too, until the context
+// Wait sets the time to wait: 0 to 24 h, where 0 means not to wait. Default: as long as it takes, over reconnects too, until the context
 // ends.
 func (r Request) Wait(wait time.Duration) Request {
 	r.request.spec.setWait(wait)
@@ -82,7 +111,7 @@ func (r Request) Wait(wait time.Duration) Request {
 
 // Value attaches a value to the hold for others to see: at most 4 KiB. Default: empty.
 func (r Request) Value(value []byte) Request {
-	r.request.spec.value = value
+	r.request.spec.value = bytes.Clone(value)
 	return r
 }
 
@@ -97,7 +126,7 @@ func (r Request) LockDelay(delay time.Duration) Request {
 // MaxHold bounds the time for which the lock is held, however healthy this client is: 1 s to 365 days, counted from its grant. Default:
 // no bound but that of the coordinator's rules. The lock is lost at the end with LostMaxHold; Hold.EndsIn knows it from the start.
 func (r Request) MaxHold(bound time.Duration) Request {
-	r.request.spec.maxHold = bound
+	r.request.spec.setMaxHold(bound)
 	return r
 }
 
@@ -118,8 +147,8 @@ func (r Request) Reentrant() Request {
 // is context.Canceled or context.DeadlineExceeded); if the coordinator granted it meanwhile, the session gives it back at once.
 //
 // It fails with ErrTimedOut if the lock did not come free within the wait, ErrUnavailable if no coordinator answered within it, ErrClosed
-// if the session is closed, and otherwise with the coordinator's refusal. Without a wait, a lost connection is not an error: the session
-// asks again on the next one.
+// if the session is closed, and otherwise with the coordinator's refusal. A lost connection is not an error, and neither is a store that the
+// coordinator can't reach: the session asks again until the wait is over.
 func (r Request) Acquire(ctx context.Context) (*Hold, error) {
 	return first(r.request.acquire(ctx, r.request.spec))
 }
@@ -137,6 +166,9 @@ func (r Request) Try(ctx context.Context) (*Hold, error) {
 // Returns the work's error. If the lock was lost before the work was done, the error is ErrLost, and also the work's own if that says
 // more: the work counts only if it ran under the lock from beginning to end.
 func (r Request) Do(ctx context.Context, work func(ctx context.Context, hold *Hold) error) error {
+	if work == nil {
+		return &AcquireError{Name: r.request.spec.label(), Kind: ErrInvalid, Cause: errNoWork}
+	}
 	hold, err := r.Acquire(ctx)
 	if err != nil {
 		return err
@@ -158,13 +190,9 @@ type RequestAll struct {
 	request request
 }
 
-// Shared asks for shared holds of all of the locks, whatever their own modes; see Request.Shared.
+// Shared asks for shared holds of all of the locks; see Request.Shared.
 func (r RequestAll) Shared() RequestAll {
-	shared := make([]LockSpec, len(r.request.spec.locks))
-	for i, lock := range r.request.spec.locks {
-		shared[i] = Shared(lock.name)
-	}
-	r.request.spec.locks = shared
+	r.request.spec.setShared()
 	return r
 }
 
@@ -176,7 +204,7 @@ func (r RequestAll) Wait(wait time.Duration) RequestAll {
 
 // Value attaches a value to each hold; see Request.Value.
 func (r RequestAll) Value(value []byte) RequestAll {
-	r.request.spec.value = value
+	r.request.spec.value = bytes.Clone(value)
 	return r
 }
 
@@ -188,7 +216,7 @@ func (r RequestAll) LockDelay(delay time.Duration) RequestAll {
 
 // MaxHold bounds the time for which each lock is held; see Request.MaxHold.
 func (r RequestAll) MaxHold(bound time.Duration) RequestAll {
-	r.request.spec.maxHold = bound
+	r.request.spec.setMaxHold(bound)
 	return r
 }
 
@@ -216,6 +244,9 @@ func (r RequestAll) Try(ctx context.Context) (Holds, error) {
 
 // Do acquires the locks, runs the work while holding them, and releases them; see Request.Do. The loss of one stops the work.
 func (r RequestAll) Do(ctx context.Context, work func(ctx context.Context, holds Holds) error) error {
+	if work == nil {
+		return &AcquireError{Name: r.request.spec.label(), Kind: ErrInvalid, Cause: errNoWork}
+	}
 	holds, err := r.Acquire(ctx)
 	if err != nil {
 		return err
@@ -267,7 +298,8 @@ func (e entry) Lock(name string) Request {
 	return Request{request{session: e.session, spec: acquireSpec{locks: []LockSpec{Exclusive(name)}}}}
 }
 
-// LockAll requests exclusive holds of several locks: 1 to 64 of different names, all together or none.
+// LockAll requests exclusive holds of several locks: 1 to 64 of different names unless the coordinator is
+// configured otherwise, all together or none.
 func (e entry) LockAll(names ...string) RequestAll {
 	specs := make([]LockSpec, len(names))
 	for i, name := range names {
@@ -276,9 +308,10 @@ func (e entry) LockAll(names ...string) RequestAll {
 	return e.LockSpecs(specs...)
 }
 
-// LockSpecs requests several locks, each in a mode of its own: 1 to 64 of different names, all together or none.
+// LockSpecs requests several locks, each in a mode of its own: 1 to 64 of different names unless the coordinator is
+// configured otherwise, all together or none.
 func (e entry) LockSpecs(specs ...LockSpec) RequestAll {
-	return RequestAll{request{session: e.session, spec: acquireSpec{locks: specs, several: true}}}
+	return RequestAll{request{session: e.session, spec: acquireSpec{locks: slices.Clone(specs), several: true}}}
 }
 
 // Semaphore returns the semaphore of this name with limit permits: 1 to 1000000.

@@ -2,14 +2,15 @@ package leasehold
 
 // Reasons of failures that the client acts on, as docs/errors.md lists them.
 const (
-	reasonSelfDeadlock   = "SELF_DEADLOCK"
-	reasonUpgradeRefused = "UPGRADE_REFUSED"
-	reasonDeadlock       = "DEADLOCK"
-	reasonForceReleased  = "FORCE_RELEASED"
-	reasonLimitMismatch  = "LIMIT_MISMATCH"
-	reasonDraining       = "DRAINING"
-	reasonInvalidField   = "INVALID_FIELD"
-	reasonSessionEnded   = "SESSION_ENDED"
+	reasonSelfDeadlock    = "SELF_DEADLOCK"
+	reasonUpgradeRefused  = "UPGRADE_REFUSED"
+	reasonDeadlock        = "DEADLOCK"
+	reasonForceReleased   = "FORCE_RELEASED"
+	reasonLimitMismatch   = "LIMIT_MISMATCH"
+	reasonDraining        = "DRAINING"
+	reasonInvalidField    = "INVALID_FIELD"
+	reasonSessionEnded    = "SESSION_ENDED"
+	reasonMessageTooLarge = "MESSAGE_TOO_LARGE"
 )
 
 // retries says of each reason that docs/errors.md lists whether the same request may succeed later, here or elsewhere.
@@ -46,7 +47,7 @@ var retries = map[string]bool{
 	"TOO_MANY_WATCHERS":   true,
 	"TOO_MANY_NAMES":      false,
 	"PAGE_TOO_LARGE":      false,
-	"MESSAGE_TOO_LARGE":   false,
+	reasonMessageTooLarge: false,
 	"STORE_UNAVAILABLE":   true,
 	"STORE_INDETERMINATE": true,
 	"NOT_REPLICATED":      true,

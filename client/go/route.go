@@ -1,7 +1,7 @@
 package leasehold
 
 import (
-	"math/rand/v2"
+	"cmp"
 	"slices"
 	"time"
 )
@@ -9,17 +9,17 @@ import (
 // troubled is the time for which a candidate that failed is tried last.
 const troubled = 10 * time.Second
 
-// route goes round the candidates: each is tried once in a round, and those that failed lately come last.
+// route goes round the candidates: each is tried once in a round, in an order of its own, and those that failed lately come last.
 type route struct {
-	// beginAt is where the next round begins: anywhere at first, so that many clients spread over all coordinators.
-	beginAt  int
+	// shuffle is rand.Shuffle, or that of a test.
+	shuffle  func(n int, swap func(i, j int))
 	failedAt map[string]moment
 	// isSeveral is set if there is more than one to choose from.
 	isSeveral bool
 }
 
-func newRoute(endpoints int) *route {
-	return &route{beginAt: rand.IntN(1 << 16), failedAt: make(map[string]moment), isSeveral: endpoints > 1}
+func newRoute(endpoints int, shuffle func(n int, swap func(i, j int))) *route {
+	return &route{shuffle: shuffle, failedAt: make(map[string]moment), isSeveral: endpoints > 1}
 }
 
 // round returns the candidates in the order in which to try them.
@@ -30,23 +30,12 @@ func (r *route) round(candidates []candidate, now moment) []candidate {
 			delete(r.failedAt, key)
 		}
 	}
-	if len(candidates) == 0 {
-		return nil
-	}
-	beginAt := r.beginAt % len(candidates)
-	r.beginAt = beginAt + 1
-	round := slices.Concat(candidates[beginAt:], candidates[:beginAt])
-	// The one that failed longest ago comes first of those.
+	round := slices.Clone(candidates)
+	// In a common order, all clients of a coordinator that goes away would move to the same one.
+	r.shuffle(len(round), func(i, j int) { round[i], round[j] = round[j], round[i] })
+	// Of those that failed, the one that failed longest ago comes first.
 	slices.SortStableFunc(round, func(one, other candidate) int {
-		first, last := r.failedAt[one.key()], r.failedAt[other.key()]
-		switch {
-		case first < last:
-			return -1
-		case first > last:
-			return 1
-		default:
-			return 0
-		}
+		return cmp.Compare(r.failedAt[one.key()], r.failedAt[other.key()])
 	})
 	return round
 }
@@ -56,8 +45,4 @@ func (r *route) failed(which candidate, now moment) {
 	if which.address != "" {
 		r.failedAt[which.key()] = now
 	}
-}
-
-func (c candidate) key() string {
-	return c.endpoint.url + " " + c.address
 }

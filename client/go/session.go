@@ -5,6 +5,8 @@ import (
 	"crypto/rand"
 	"errors"
 	"io"
+	mathrand "math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -74,7 +76,7 @@ func newSession(calls *calls, options sessionOptions, mustOpen bool) *Session {
 		opened:   make(chan struct{}),
 		ended:    make(chan struct{}),
 		machine:  newMachine(options.open(), settings.connectTimeout, drawOwnerID, settings.log),
-		route:    newRoute(len(settings.endpoints)),
+		route:    newRoute(len(settings.endpoints), mathrand.Shuffle),
 		pauses:   newPauses(settings.backoffMin, settings.backoffMax),
 		renews:   newRenewing(),
 		hurry:    make(chan struct{}, 1),
@@ -159,12 +161,8 @@ func (s *Session) Close() {
 
 // acquire acquires locks, and returns one hold for each in the order of the request.
 func (s *Session) acquire(ctx context.Context, spec acquireSpec) (Holds, error) {
-	for _, lock := range spec.locks {
-		// The coordinator would take 0 for the default.
-		if field := lock.zero(); field != "" {
-			failure := invalidField("acquire."+field, "must be at least 1")
-			return nil, &AcquireError{Name: spec.label(), Kind: ErrInvalid, Cause: failure}
-		}
+	if failure := spec.check(); failure != nil {
+		return nil, &AcquireError{Name: spec.label(), Kind: ErrInvalid, Cause: failure}
 	}
 	spec.trace = s.settings.traceparent(ctx)
 	call := make(acquireCall, 1)
@@ -259,6 +257,12 @@ func (s *Session) release(trace string, what granted) error {
 
 // change changes a hold, and waits for the answer or the end of the context.
 func (s *Session) change(ctx context.Context, of granted, asked *change) error {
+	if err := checkContext(ctx); err != nil {
+		return &HoldError{Name: of.lease.name, Kind: ErrInvalid, Cause: err}
+	}
+	if failure := asked.check(); failure != nil {
+		return &HoldError{Name: of.lease.name, Kind: ErrInvalid, Cause: failure}
+	}
 	call := make(holdCall, 1)
 	asked.key, asked.trace = of.key, s.settings.traceparent(ctx)
 	s.mu.Lock()
@@ -301,12 +305,13 @@ func (s *Session) received(c *conn, message *leaseholdv1.SessionResponse) {
 		}
 		return
 	}
-	if c != s.current && c != s.next {
-		// It did not open in time.
-		return
-	}
 	now := clock.Now()
-	s.machine.message(now, c.number, message)
+	switch {
+	case c == s.current, c == s.next:
+		s.machine.message(now, c.number, message)
+	case slices.Contains(s.overdue, c):
+		s.machine.overdueMessage(now, message)
+	}
 	s.carryOut(now)
 }
 
@@ -338,15 +343,27 @@ func (s *Session) streamEnded(c *conn, err error) {
 		}
 		s.currentEnded(now)
 	case s.next:
-		why := &ConnectError{Endpoint: url, kind: connectEnded}
-		if !errors.Is(err, io.EOF) {
-			why = connectFailed(url, failureFrom(url, err))
-		}
+		why := endedBefore(url, err)
 		s.next = nil
 		s.machine.attemptFailed(now, fateOf(why))
 		c.decide(why)
+	default:
+		if i := slices.Index(s.overdue, c); i >= 0 {
+			why := endedBefore(url, err)
+			s.settings.log.Debug("a stream that had not opened in time ended", "error", why)
+			s.overdue = slices.Delete(s.overdue, i, i+1)
+			s.machine.overdueEnded(now, fateOf(why))
+		}
 	}
 	s.carryOut(now)
+}
+
+// endedBefore returns the error of a stream that ended before the session was open on it.
+func endedBefore(url string, err error) *ConnectError {
+	if errors.Is(err, io.EOF) {
+		return &ConnectError{Endpoint: url, kind: connectEnded}
+	}
+	return connectFailed(url, failureFrom(url, err))
 }
 
 // currentEnded forgets the connection of the stream that had the session open. The mutex is taken.
@@ -478,6 +495,8 @@ func (s *Session) hungUp(now moment, stream uint64, err *ConnectError) {
 			if len(s.overdue) > mostOverdue {
 				s.overdue[0].cut()
 				s.overdue = s.overdue[1:]
+				// As if its coordinator had ended it.
+				s.machine.overdueEnded(now, fateDropped)
 			}
 		} else {
 			c.cut()

@@ -2,6 +2,10 @@ package leasehold
 
 import (
 	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -165,36 +169,65 @@ func TestPausesGrowWithinTheirBoundsAndStartAnewAfterWhatLived(t *testing.T) {
 	}
 }
 
-func TestRoundsGoOnWhereTheLastBeganAndWhatFailedLatelyComesLast(t *testing.T) {
-	r := newRoute(1)
-	r.beginAt = 3
-	var all []candidate
-	for _, address := range []string{"1", "2", "3"} {
-		all = append(all, candidate{address: address})
+// seeded returns a route whose order is the same for each seed.
+func seeded(seed uint64) *route {
+	return newRoute(1, rand.New(rand.NewPCG(seed, 0)).Shuffle)
+}
+
+// roundOf returns the addresses of a round over 1, 2 and 3.
+func roundOf(r *route, now moment) (order string) {
+	all := []candidate{{address: "1"}, {address: "2"}, {address: "3"}}
+	for _, c := range r.round(all, now) {
+		order += c.address
 	}
-	round := func(now int64) (order string) {
-		for _, c := range r.round(all, at(now)) {
-			order += c.address
+	return order
+}
+
+func TestWhatFailedLatelyComesLast(t *testing.T) {
+	r := seeded(1)
+	r.failed(candidate{address: "1"}, at(1_000))
+	r.failed(candidate{address: "2"}, at(2_000))
+	for range 10 {
+		if got := roundOf(r, at(3_000)); got != "312" {
+			t.Errorf("got %s", got)
 		}
-		return order
 	}
-	for i, want := range []string{"123", "231"} {
-		if got := round(0); got != want {
-			t.Errorf("round %d is %s, want %s", i, got, want)
-		}
-	}
-	r.failed(all[0], at(1_000))
-	r.failed(all[1], at(2_000))
-	// The next would begin at 3.
-	if got := round(3_000); got != "312" {
+	// The first of the two has been long enough ago.
+	if got := roundOf(r, at(11_000)); got[2:] != "2" {
 		t.Errorf("got %s", got)
 	}
-	// It has been long enough ago.
-	if got := round(30_000); got != "123" {
-		t.Errorf("got %s", got)
+	if got := len(roundOf(r, at(30_000))); got != 3 || !r.isSeveral {
+		t.Errorf("got %d; several: %v", got, r.isSeveral)
 	}
-	if !r.isSeveral {
-		t.Error("there are several")
+}
+
+func TestClientsOfACoordinatorThatGoesAwaySpreadOverTheOthers(t *testing.T) {
+	moves := map[string]int{}
+	for seed := range uint64(600) {
+		r := seeded(seed)
+		from := roundOf(r, at(0))[:1]
+		r.failed(candidate{address: from}, at(1_000))
+		order := roundOf(r, at(1_000))
+		if order[2:] != from {
+			t.Fatalf("the one to leave, %s, is not the last of %s", from, order)
+		}
+		moves[from+order[:1]]++
+	}
+	counts := slices.Sorted(maps.Values(moves))
+	if len(counts) != 6 || counts[5] >= 2*counts[0] {
+		t.Errorf("got %v", moves)
+	}
+}
+
+func TestDefaultNamesAreBoundedAndHaveNoControlCharacters(t *testing.T) {
+	for want, got := range map[string]string{
+		"billing@vm/7":    clientName("billing", "vm", 7),
+		"bil?l@unknown/7": clientName("b\n\u007f\u0085il\xffl", "", 7),
+		strings.Repeat("é", 16) + "@" + strings.Repeat("h", 64) + "/7": clientName(strings.Repeat("é", 300), strings.Repeat("h", 300), 7),
+	} {
+		if got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
 	}
 }
 

@@ -2,22 +2,23 @@ package leasehold
 
 import (
 	"context"
+	"io"
 	"net"
+	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/metadata"
 
 	leaseholdv1 "leasehold.dev/go/leasehold/v1"
 )
 
 const (
-	// keepAlive is the interval of probes on a quiet connection, and the time limit of their answers. Together longer than what is
-	// common for a TTL: a lease must end by its own deadline, not because a probe was late.
+	// keepAlive is the interval of probes on a quiet connection for events, and the time limit of their answers.
 	keepAlive = 10 * time.Second
 	// longestMessage is the longest message, in bytes: a snapshot shows up to a hundred holders with values of 4 KiB in one.
 	longestMessage = 16 << 20
@@ -32,9 +33,18 @@ const (
 	unreadAnswers = longestResume
 	// alerted is how a connection fails that a server with TLS answers with an alert, which is shorter than any HTTP/2 frame.
 	alerted = "server preface: unexpected EOF"
+	// http1Only is added to the words of a connection that a server closed which answers in HTTP/1 alone.
+	http1Only = "what answers there speaks HTTP/1 only, as the admin port of a coordinator does"
+	// preface is with what a client begins HTTP/2, with an empty frame of settings.
+	preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"
+	// checkPort is what to do about a port that is not the right one.
+	checkPort = "check that the port is a coordinator's gRPC port (7420 by default)"
 )
 
-// connOptions returns the options that all connections to the endpoint have.
+// closedEarly are the words with which a connection fails that was closed before a byte was answered.
+var closedEarly = []string{"server preface: EOF", "broken pipe", "connection reset"}
+
+// connOptions returns the options of connections to the endpoint.
 func (s *settings) connOptions(e endpoint) []grpc.DialOption {
 	creds := insecure.NewCredentials()
 	if e.isEncrypted {
@@ -48,19 +58,24 @@ func (s *settings) connOptions(e endpoint) []grpc.DialOption {
 		grpc.WithDisableServiceConfig(),
 		grpc.WithIdleTimeout(0),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(longestMessage)),
-		// Also takes the place of a proxy that the environment names.
-		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
-			return (&net.Dialer{Timeout: s.connectTimeout}).DialContext(ctx, "tcp", address)
-		}),
+		dialer(&net.Dialer{Timeout: s.connectTimeout}),
 	}
 }
 
-// dial makes a connection of its own to one coordinator, within the limit.
+// dialer returns the option to connect by this dialer. It also takes the place of a proxy that the environment names.
+func dialer(by *net.Dialer) grpc.DialOption {
+	return grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
+		return by.DialContext(ctx, "tcp", address)
+	})
+}
+
+// dial makes a connection of its own to one coordinator, within the limit. Neither gRPC nor the kernel probes it: the session misses
+// answers to its heartbeats, and lives as long as its TTL says.
 func (s *settings) dial(ctx context.Context, to candidate, limit time.Duration) (*grpc.ClientConn, *ConnectError) {
 	options := append(s.connOptions(to.endpoint),
 		grpc.WithInitialWindowSize(unreadAnswers),
 		grpc.WithInitialConnWindowSize(unreadAnswers),
-		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepAlive, Timeout: keepAlive, PermitWithoutStream: true}),
+		dialer(&net.Dialer{Timeout: s.connectTimeout, KeepAlive: -1}),
 	)
 	conn, err := grpc.NewClient("passthrough:///"+to.address, options...)
 	if err != nil {
@@ -68,7 +83,7 @@ func (s *settings) dial(ctx context.Context, to candidate, limit time.Duration) 
 	}
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	if failure := ready(limited, conn, to.endpoint.url); failure != nil {
+	if failure := ready(limited, conn, to); failure != nil {
 		conn.Close()
 		if limited.Err() != nil {
 			return nil, &ConnectError{Endpoint: to.endpoint.url, kind: connectTimedOut, after: limit}
@@ -79,7 +94,8 @@ func (s *settings) dial(ctx context.Context, to candidate, limit time.Duration) 
 }
 
 // ready waits until there is a connection. Fails with the reason why there is none.
-func ready(ctx context.Context, conn *grpc.ClientConn, endpoint string) *Failure {
+func ready(ctx context.Context, conn *grpc.ClientConn, to candidate) *Failure {
+	endpoint := to.endpoint.url
 	conn.Connect()
 	for {
 		switch state := conn.GetState(); state {
@@ -93,6 +109,9 @@ func ready(ctx context.Context, conn *grpc.ClientConn, endpoint string) *Failure
 			}
 			failure := failureFrom(endpoint, err)
 			failure.transport, failure.unsent = true, true
+			if !to.endpoint.isEncrypted && containsAny(failure.Message, closedEarly) && speaksHTTP1Only(ctx, to.address) {
+				failure.Message = http1Only
+			}
 			failure.distrust = isDistrust(failure.Message)
 			failure.Message = explain(failure.Message)
 			return failure
@@ -113,12 +132,35 @@ func ready(ctx context.Context, conn *grpc.ClientConn, endpoint string) *Failure
 // isDistrust reports whether a connection failed because one side does not trust the other's certificate, or because what answers is
 // no coordinator: nothing that passes by itself. gRPC keeps nothing of the cause but its words.
 func isDistrust(message string) bool {
-	for _, sign := range []string{"tls: ", "x509: ", "http2: frame", "HTTP/1", "missing selected ALPN", alerted} {
-		if strings.Contains(message, sign) {
-			return true
-		}
+	return containsAny(message, []string{"tls: ", "x509: ", "http2: frame", "HTTP/1", "missing selected ALPN", alerted})
+}
+
+func containsAny(text string, signs []string) bool {
+	return slices.ContainsFunc(signs, func(sign string) bool { return strings.Contains(text, sign) })
+}
+
+// speaksHTTP1Only reports whether what answers at an address closes connections of HTTP/2, and serves HTTP/1. A coordinator that just stops
+// closes them too, and serves neither then; one that was started meanwhile serves both.
+func speaksHTTP1Only(ctx context.Context, address string) bool {
+	return strings.HasPrefix(firstBytes(ctx, address, "GET / HTTP/1.1\r\nHost: "+address+"\r\nConnection: close\r\n\r\n"), "HTTP/1") &&
+		firstBytes(ctx, address, preface) == "" && ctx.Err() == nil
+}
+
+// firstBytes returns the first bytes of what answers there to the words; none if it closes the connection instead, or does not answer.
+func firstBytes(ctx context.Context, address, words string) string {
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return ""
 	}
-	return false
+	defer conn.Close()
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	defer stop()
+	first := make([]byte, len("HTTP/1"))
+	if _, err := io.WriteString(conn, words); err != nil {
+		return ""
+	}
+	n, _ := io.ReadFull(conn, first)
+	return string(first[:n])
 }
 
 // explain returns the words of a failed connection, with what to do where the cause is known.
@@ -132,8 +174,12 @@ func explain(message string) string {
 	switch {
 	case strings.Contains(message, "first record does not look like a TLS handshake"):
 		message += ": what answers there does not speak TLS; use http:// or the coordinator's TLS port"
+	case message == http1Only:
+		message += "; " + checkPort
 	case strings.Contains(message, "http2: frame"), strings.Contains(message, "HTTP/1"), strings.Contains(message, alerted):
 		message += ": what answers there is no coordinator's gRPC port, or speaks TLS; use https:// there"
+	case containsAny(message, closedEarly):
+		message += ": closed before it answered; " + checkPort + ", and that a coordinator is behind it"
 	}
 	return message
 }
@@ -146,9 +192,21 @@ func (s *settings) propagated(ctx context.Context) context.Context {
 	carrier := make(map[string]string)
 	s.propagate(ctx, carrier)
 	for key, value := range carrier {
-		ctx = metadata.AppendToOutgoingContext(ctx, strings.ToLower(key), value)
+		if key = strings.ToLower(key); isTraceHeader(key, value) {
+			ctx = metadata.AppendToOutgoingContext(ctx, key, value)
+		}
 	}
 	return ctx
+}
+
+// isTraceHeader reports whether an entry of a carrier can be sent. No call fails because of its trace context.
+func isTraceHeader(key, value string) bool {
+	isOtherInKey := func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' || r == '_' || r == '.')
+	}
+	isOtherInValue := func(r rune) bool { return r < ' ' || r > '~' }
+	return key != "" && key != "authorization" && !strings.ContainsFunc(key, isOtherInKey) &&
+		len(value) <= longestHeader && !strings.ContainsFunc(value, isOtherInValue)
 }
 
 // traceparent returns the trace context of a request on a session.
@@ -158,5 +216,10 @@ func (s *settings) traceparent(ctx context.Context) string {
 	}
 	carrier := make(map[string]string)
 	s.propagate(ctx, carrier)
-	return carrier["traceparent"]
+	trace := carrier["traceparent"]
+	if len(trace) > longestTrace || !utf8.ValidString(trace) {
+		// It would end the stream; one that is malformed counts as empty.
+		return ""
+	}
+	return trace
 }

@@ -2,18 +2,17 @@ package leaseholdgocron_test
 
 import (
 	"log"
+	"testing"
 	"time"
 
 	"github.com/go-co-op/gocron/v2"
 
 	"leasehold.dev/go"
 	leaseholdgocron "leasehold.dev/go/gocron"
+	"leasehold.dev/go/internal/servertest"
 )
 
-func schedule(scheduler gocron.Scheduler, err error) {
-	if err != nil {
-		log.Fatal(err)
-	}
+func schedule(scheduler gocron.Scheduler) {
 	if _, err := scheduler.NewJob(gocron.DurationJob(time.Minute), gocron.NewTask(func() {}), gocron.WithName("report")); err != nil {
 		log.Fatal(err)
 	}
@@ -25,7 +24,10 @@ func ExampleNewElector() {
 	elector := leaseholdgocron.NewElector(client, "billing/scheduler")
 	defer elector.Close()
 	scheduler, err := gocron.NewScheduler(gocron.WithDistributedElector(elector))
-	schedule(scheduler, err)
+	if err != nil {
+		log.Fatal(err)
+	}
+	schedule(scheduler)
 }
 
 func ExampleNewLocker() {
@@ -33,5 +35,12 @@ func ExampleNewLocker() {
 	locker := leaseholdgocron.NewLocker(client, "billing/jobs/")
 	defer locker.Close()
 	scheduler, err := gocron.NewScheduler(gocron.WithDistributedLocker(locker))
-	schedule(scheduler, err)
+	if err != nil {
+		log.Fatal(err)
+	}
+	schedule(scheduler)
+}
+
+func TestTheReadmeIsWhatTheExamplesDo(t *testing.T) {
+	servertest.Excerpts(t, "README.md", "example_test.go")
 }

@@ -37,9 +37,12 @@ type options struct {
 }
 
 func newOptions(set []Option) options {
-	o := options{splay: 500 * time.Millisecond, log: slog.Default()}
+	o := options{splay: 500 * time.Millisecond}
 	for _, set := range set {
 		set(&o)
+	}
+	if o.log == nil {
+		o.log = slog.Default()
 	}
 	return o
 }
@@ -51,9 +54,10 @@ func WithSession(session *leasehold.Session) Option {
 
 // WithSplay sets the most by which the same slot may begin later at one instance than at another, because clocks differ or timers are
 // late: 0 to the maximum TTL. A run's lock is kept for this long after it was taken, and a leadership for this long after the last job that
-// it allowed, also if the process dies. It must be shorter than the time between two slots of a job. Default: 500 ms.
+// it allowed, also if the process dies. It must be shorter than the time between two slots of a job. With a negative one no job runs:
+// every attempt fails with leasehold.ErrInvalid. Default: 500 ms.
 func WithSplay(splay time.Duration) Option {
-	return func(o *options) { o.splay = max(0, splay) }
+	return func(o *options) { o.splay = splay }
 }
 
 // WithValue sets what observers see of the instance that leads or runs a job, for example its address: at most 4 KiB. Default: empty.
@@ -61,7 +65,7 @@ func WithValue(value []byte) Option {
 	return func(o *options) { o.value = value }
 }
 
-// WithLogger sets where an Elector logs that it can't campaign. Default: slog.Default.
+// WithLogger sets where an Elector logs that it can't campaign. Default, also for nil: slog.Default.
 func WithLogger(log *slog.Logger) Option {
 	return func(o *options) { o.log = log }
 }

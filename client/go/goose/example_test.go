@@ -5,11 +5,13 @@ import (
 	"database/sql"
 	"io/fs"
 	"log"
+	"testing"
 
 	"github.com/pressly/goose/v3"
 
 	"leasehold.dev/go"
 	leaseholdgoose "leasehold.dev/go/goose"
+	"leasehold.dev/go/internal/servertest"
 )
 
 func ExampleNewSessionLocker() {
@@ -27,5 +29,12 @@ func ExampleNewSessionLocker() {
 	ctx, cancel := locker.Context(ctx)
 	defer cancel()
 	results, err := provider.Up(ctx)
-	log.Print(results, err)
+	if err != nil {
+		log.Fatal(err)
+	}
+	log.Printf("applied %d migrations", len(results))
+}
+
+func TestTheReadmeIsWhatTheExamplesDo(t *testing.T) {
+	servertest.Excerpts(t, "README.md", "example_test.go")
 }

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -23,7 +24,14 @@ import (
 
 const name = "billing/migrations"
 
+// migrations has the second of two; the first is a function of each test.
+var migrations = fstest.MapFS{"00002_second.sql": {Data: []byte("-- +goose Up\nCREATE TABLE second (id INTEGER);\n")}}
+
 func TestMain(m *testing.M) {
+	if role := os.Getenv("GOOSE_TEST_ROLE"); role != "" {
+		beInstance(role, os.Getenv("GOOSE_TEST_ENDPOINT"), os.Getenv("GOOSE_TEST_FILE"))
+		return
+	}
 	goleak.VerifyTestMain(m)
 }
 
@@ -51,8 +59,7 @@ func open(t *testing.T, file string) *sql.DB {
 // newProvider returns a provider with two migrations: the first calls a function, the second makes the table "second".
 func newProvider(t *testing.T, db *sql.DB, locker *leaseholdgoose.SessionLocker, first func(context.Context, *sql.Tx) error) *goose.Provider {
 	t.Helper()
-	files := fstest.MapFS{"00002_second.sql": {Data: []byte("-- +goose Up\nCREATE TABLE second (id INTEGER);\n")}}
-	provider, err := goose.NewProvider(goose.DialectSQLite3, db, files,
+	provider, err := goose.NewProvider(goose.DialectSQLite3, db, migrations,
 		goose.WithSessionLocker(locker),
 		goose.WithDisableGlobalRegistry(true),
 		goose.WithGoMigrations(goose.NewGoMigration(1, &goose.GoFunc{RunTx: first}, nil)),

@@ -3,6 +3,7 @@ package k8s_test
 import (
 	"context"
 	"log"
+	"testing"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -11,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"leasehold.dev/go"
+	"leasehold.dev/go/internal/servertest"
 	"leasehold.dev/go/k8s"
 )
 
@@ -54,6 +56,12 @@ func ExampleLock_Context() {
 	}
 	ctx, cancel := lock.Context(ctx)
 	defer cancel()
-	err = manager.Start(ctx)
-	log.Print(err, context.Cause(ctx))
+	if err := manager.Start(ctx); err != nil {
+		log.Fatal(err)
+	}
+	log.Fatal(context.Cause(ctx))
+}
+
+func TestTheReadmeIsWhatTheExamplesDo(t *testing.T) {
+	servertest.Excerpts(t, "README.md", "example_test.go")
 }

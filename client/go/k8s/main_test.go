@@ -32,7 +32,7 @@ const (
 	// slack allows for a machine that is busy with other tests.
 	slack = 3 * time.Second
 	// longest limits every wait.
-	longest = 15 * time.Second
+	longest = time.Minute
 )
 
 func TestMain(m *testing.M) {

@@ -4,9 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
-	"net"
 	"os"
 	"os/exec"
 	"slices"
@@ -213,109 +211,36 @@ func TestTheLeaderIsStopped(t *testing.T) {
 func TestTheLeaderIsCutOff(t *testing.T) {
 	t.Parallel()
 	server := servertest.Start(t)
-	proxy := newProxy(t, server.Address)
-	handOver(t, plain, proxy.url, server.URL, func(*candidate) { proxy.cutOff() }, ttl+lockDelay+look)
+	proxy := servertest.Through(t, server)
+	handOver(t, plain, proxy.URL, server.URL, func(*candidate) { proxy.Silence() }, ttl+lockDelay+look)
 }
 
 func TestTheLeaderIsDisconnected(t *testing.T) {
 	t.Parallel()
 	server := servertest.Start(t)
-	proxy := newProxy(t, server.Address)
+	proxy := servertest.Through(t, server)
 	// The coordinator takes the end of the connection for that of the leader, which learns nothing of it and leads on for a while.
-	handOver(t, plain, proxy.url, server.URL, func(*candidate) { proxy.disconnect() }, lockDelay+look)
+	handOver(t, plain, proxy.URL, server.URL, func(*candidate) { proxy.Disconnect() }, lockDelay+look)
 }
 
-// proxy passes connections on, until it is told not to.
-type proxy struct {
-	url string
-
-	mu    sync.Mutex
-	conns []net.Conn
-	// isCut is set when nothing is passed on any more.
-	isCut bool
-}
-
-func newProxy(t *testing.T, to string) *proxy {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &proxy{url: "http://" + listener.Addr().String()}
-	var goroutines sync.WaitGroup
-	goroutines.Go(func() {
-		for {
-			in, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			out, err := net.Dial("tcp", to)
-			if err != nil {
-				in.Close()
-				continue
-			}
-			p.mu.Lock()
-			p.conns = append(p.conns, in, out)
-			p.mu.Unlock()
-			goroutines.Go(func() { p.pass(in, out) })
-			goroutines.Go(func() { p.pass(out, in) })
-		}
-	})
-	t.Cleanup(func() {
-		listener.Close()
-		p.close()
-		goroutines.Wait()
-	})
-	return p
-}
-
-// pass copies one direction. While it is cut, it swallows what comes, and the end of it.
-func (p *proxy) pass(from, to net.Conn) {
-	buffer := make([]byte, 64<<10)
-	for {
-		n, err := from.Read(buffer)
-		p.mu.Lock()
-		isCut := p.isCut
-		p.mu.Unlock()
-		switch {
-		case isCut && err == nil:
-			continue
-		case isCut:
-			return
-		}
-		if _, failed := to.Write(buffer[:n]); failed != nil || err != nil {
-			to.Close()
-			if err != io.EOF {
-				from.Close()
-			}
-			return
-		}
-	}
-}
-
-// cutOff lets nothing through from now on, in silence.
-func (p *proxy) cutOff() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.isCut = true
-}
-
-// disconnect ends all connections on the coordinator's side, and is silent on the client's.
-func (p *proxy) disconnect() {
-	p.cutOff()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for i, conn := range p.conns {
-		if i%2 == 1 {
-			conn.Close()
-		}
-	}
-}
-
-func (p *proxy) close() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, conn := range p.conns {
-		conn.Close()
+// TestTheCoordinatorIsAway has two candidates, whose coordinator dies and comes back five seconds later.
+func TestTheCoordinatorIsAway(t *testing.T) {
+	t.Parallel()
+	for _, body := range []string{plain, guarded} {
+		t.Run(body, func(t *testing.T) {
+			t.Parallel()
+			server := servertest.Start(t, "--store", servertest.Redis(t))
+			a := startCandidate(t, "a", server.URL, body)
+			a.awaitLead(0)
+			b := startCandidate(t, "b", server.URL, body)
+			server.Kill()
+			time.Sleep(5 * time.Second)
+			server.Restart()
+			restarted := clock.Now()
+			servertest.Until(t, "a leader", func() bool {
+				return slices.ContainsFunc(append(a.all(), b.all()...), func(done act) bool { return done.at > restarted })
+			})
+			checkOrder(t, a, b)
+		})
 	}
 }

@@ -46,7 +46,7 @@ type request struct {
 	FailWith  string   `json:"fail_with"`
 
 	Endpoints        []string `json:"endpoints"`
-	ClientName       string   `json:"client_name"`
+	ClientName       *string  `json:"client_name"`
 	TTLMS            int64    `json:"ttl_ms"`
 	GraceMS          int64    `json:"grace_ms"`
 	ConnectTimeoutMS int64    `json:"connect_timeout_ms"`
@@ -268,8 +268,10 @@ func carryOut(ctx context.Context, r *request) (object, error) {
 
 func connect(ctx context.Context, r *request) (object, error) {
 	options := []leasehold.Option{
-		leasehold.WithClientName(r.ClientName), leasehold.WithTTL(ms(r.TTLMS)), leasehold.WithGrace(ms(r.GraceMS)),
-		leasehold.WithPlaintextToken(),
+		leasehold.WithTTL(ms(r.TTLMS)), leasehold.WithGrace(ms(r.GraceMS)), leasehold.WithPlaintextToken(),
+	}
+	if r.ClientName != nil {
+		options = append(options, leasehold.WithClientName(*r.ClientName))
 	}
 	if r.ConnectTimeoutMS > 0 {
 		options = append(options, leasehold.WithConnectTimeout(ms(r.ConnectTimeoutMS)))

@@ -18,8 +18,8 @@ import (
 	"time"
 )
 
-// startTimeout limits the wait for a program to serve.
-const startTimeout = 15 * time.Second
+// longest limits every wait. It only tells a hang from a busy machine.
+const longest = time.Minute
 
 // Program returns the path of the coordinator's program: LEASEHOLD_SERVER, or the one that `make build` makes. Skips the test if it is
 // not there.
@@ -40,6 +40,8 @@ func Program(t testing.TB) string {
 type Server struct {
 	// URL is that of its gRPC port, Address without the scheme.
 	URL, Address string
+	// AdminURL is that of its admin port.
+	AdminURL string
 
 	t       testing.TB
 	program string
@@ -105,7 +107,7 @@ func (s *Server) start(listen string) {
 	var line string
 	select {
 	case line = <-lines:
-	case <-time.After(startTimeout):
+	case <-time.After(longest):
 	}
 	address, admin := bound(line, "grpc="), bound(line, "admin=")
 	if address == "" || admin == "" {
@@ -113,6 +115,7 @@ func (s *Server) start(listen string) {
 		s.t.Fatalf("the coordinator did not say where it listens; its log:\n%s", s.log)
 	}
 	s.Address = address
+	s.AdminURL = "http://" + admin
 	s.URL = s.scheme + "://" + address
 	Until(s.t, "the coordinator to be ready", func() bool {
 		answer, err := http.Get("http://" + admin + "/readyz")
@@ -174,6 +177,13 @@ func (s *Server) signal(signal syscall.Signal) {
 // Redis starts a Redis server without persistence, and returns its URL. It is killed when the test ends.
 func Redis(t testing.TB) string {
 	t.Helper()
+	url, _ := RedisProcess(t)
+	return url
+}
+
+// RedisProcess starts a Redis server as Redis does, and returns its process too.
+func RedisProcess(t testing.TB) (url string, process *os.Process) {
+	t.Helper()
 	path, err := exec.LookPath("redis-server")
 	if err != nil {
 		t.Skip("redis-server is not installed")
@@ -196,7 +206,7 @@ func Redis(t testing.TB) string {
 		}
 		return err == nil
 	})
-	return "redis://" + address
+	return "redis://" + address, command.Process
 }
 
 // FreeAddress returns an address on loopback at which nothing listens.
@@ -213,10 +223,10 @@ func FreeAddress(t testing.TB) string {
 // Until waits until the condition holds.
 func Until(t testing.TB, what string, condition func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(startTimeout)
+	deadline := time.Now().Add(longest)
 	for !condition() {
 		if time.Now().After(deadline) {
-			t.Fatalf("waited for %s for %v", what, startTimeout)
+			t.Fatalf("waited for %s for %v", what, longest)
 		}
 		time.Sleep(5 * time.Millisecond)
 	}

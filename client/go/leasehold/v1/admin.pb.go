@@ -237,7 +237,8 @@ func (x *ListLocksRequest) GetPageToken() string {
 // A page of locks.
 type ListLocksResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The locks of this page, without their waiters. A page may be short or even empty and still have a next one.
+	// The locks of this page, without their waiters, and with the first 64 bytes of each value. A page may be short or even empty
+	// and still have a next one; it ends after about 1 MiB.
 	Locks []*LockView `protobuf:"bytes,1,rep,name=locks,proto3" json:"locks,omitempty"`
 	// The `page_token` of the next page; empty on the last.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
@@ -439,7 +440,7 @@ func (x *ListSessionsRequest) GetPageToken() string {
 // A page of sessions, in the order of their ids.
 type ListSessionsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The sessions.
+	// The sessions. A page ends after about 1 MiB.
 	Sessions []*SessionView `protobuf:"bytes,1,rep,name=sessions,proto3" json:"sessions,omitempty"`
 	// The `page_token` of the next page; empty on the last.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
@@ -1361,7 +1362,8 @@ func (x *EndSessionRequest) GetSessionId() string {
 // The result of ending a session.
 type EndSessionResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// False if no coordinator has such a session, and no lock names it.
+	// False if no coordinator has such a session, and no lock names it. Callers without `administer` on everything get
+	// `PERMISSION_DENIED` instead.
 	Ended bool `protobuf:"varint,1,opt,name=ended,proto3" json:"ended,omitempty"`
 	// How many sessions coordinators have ended: more than 1 if others had resumed some of its locks; 0 if its coordinator is gone
 	// or cannot be reached, in which case only what it left in the store was ended.
@@ -1592,7 +1594,7 @@ type GetStatusResponse struct {
 	Uptime *durationpb.Duration `protobuf:"bytes,3,opt,name=uptime,proto3" json:"uptime,omitempty"`
 	// Whether it serves, as `grpc.health.v1` and `/readyz` say.
 	Serving bool `protobuf:"varint,4,opt,name=serving,proto3" json:"serving,omitempty"`
-	// Why it does not serve, for people; empty while it serves.
+	// Why it does not serve, for people; while it serves, what its store has refused in the last minute. Default: neither.
 	Reason string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
 	// The URL of its store, passwords redacted.
 	Store string `protobuf:"bytes,6,opt,name=store,proto3" json:"store,omitempty"`

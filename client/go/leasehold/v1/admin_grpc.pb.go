@@ -53,9 +53,10 @@ type AdminServiceClient interface {
 	// moving to another coordinator may not hear of it. If the call fails, the holders may yet hear of it.
 	RequestRelease(ctx context.Context, in *RequestReleaseRequest, opts ...grpc.CallOption) (*RequestReleaseResponse, error)
 	// Ends a session, at whichever coordinator it is: takes all its locks from it by force, ends its waits and its stream, and tells
-	// its client. A session that has resumed locks or places of it ends too, so that a client which is just resuming does not
-	// escape. Takes about a second, and time in proportion to the number of locks. If the call fails, the session may yet end:
-	// ask again.
+	// its client. A session that has resumed locks or places of it, and still has some, ends too, so that a client which is just
+	// resuming does not escape. A session that has a lock which the caller may not administer goes on; the call then fails with
+	// `PERMISSION_DENIED`, and says what it ended. Takes one to three seconds, and time in proportion to the number of locks that
+	// the caller may administer; the calls of one caller take turns. If the call fails otherwise, the session may yet end: ask again.
 	EndSession(ctx context.Context, in *EndSessionRequest, opts ...grpc.CallOption) (*EndSessionResponse, error)
 	// Returns whether a fencing token is still the newest of its name.
 	CheckToken(ctx context.Context, in *CheckTokenRequest, opts ...grpc.CallOption) (*CheckTokenResponse, error)
@@ -194,9 +195,10 @@ type AdminServiceServer interface {
 	// moving to another coordinator may not hear of it. If the call fails, the holders may yet hear of it.
 	RequestRelease(context.Context, *RequestReleaseRequest) (*RequestReleaseResponse, error)
 	// Ends a session, at whichever coordinator it is: takes all its locks from it by force, ends its waits and its stream, and tells
-	// its client. A session that has resumed locks or places of it ends too, so that a client which is just resuming does not
-	// escape. Takes about a second, and time in proportion to the number of locks. If the call fails, the session may yet end:
-	// ask again.
+	// its client. A session that has resumed locks or places of it, and still has some, ends too, so that a client which is just
+	// resuming does not escape. A session that has a lock which the caller may not administer goes on; the call then fails with
+	// `PERMISSION_DENIED`, and says what it ended. Takes one to three seconds, and time in proportion to the number of locks that
+	// the caller may administer; the calls of one caller take turns. If the call fails otherwise, the session may yet end: ask again.
 	EndSession(context.Context, *EndSessionRequest) (*EndSessionResponse, error)
 	// Returns whether a fencing token is still the newest of its name.
 	CheckToken(context.Context, *CheckTokenRequest) (*CheckTokenResponse, error)

@@ -1225,7 +1225,10 @@ type SessionRelease struct {
 	// The lock's name.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// The owner id that the grant gave: 16 bytes.
-	OwnerId       []byte `protobuf:"bytes,2,opt,name=owner_id,json=ownerId,proto3" json:"owner_id,omitempty"`
+	OwnerId []byte `protobuf:"bytes,2,opt,name=owner_id,json=ownerId,proto3" json:"owner_id,omitempty"`
+	// True if the client's own deadline for the hold has passed: it has lost the lock, and gives back what may be left of it. The
+	// coordinator counts that as a loss. Default: false.
+	Expired       bool `protobuf:"varint,3,opt,name=expired,proto3" json:"expired,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1272,6 +1275,13 @@ func (x *SessionRelease) GetOwnerId() []byte {
 		return x.OwnerId
 	}
 	return nil
+}
+
+func (x *SessionRelease) GetExpired() bool {
+	if x != nil {
+		return x.Expired
+	}
+	return false
 }
 
 // Changes the value attached to a hold. Answered by `value_set`.
@@ -2892,10 +2902,11 @@ const file_leasehold_v1_session_proto_rawDesc = "" +
 	"\x0elimit_revision\x18\x05 \x01(\rR\rlimitRevision\x12(\n" +
 	"\x10permits_at_least\x18\x06 \x01(\rR\x0epermitsAtLeast\"=\n" +
 	"\rSessionCancel\x12,\n" +
-	"\x12acquire_request_id\x18\x01 \x01(\x04R\x10acquireRequestId\"?\n" +
+	"\x12acquire_request_id\x18\x01 \x01(\x04R\x10acquireRequestId\"Y\n" +
 	"\x0eSessionRelease\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x19\n" +
-	"\bowner_id\x18\x02 \x01(\fR\aownerId\"V\n" +
+	"\bowner_id\x18\x02 \x01(\fR\aownerId\x12\x18\n" +
+	"\aexpired\x18\x03 \x01(\bR\aexpired\"V\n" +
 	"\x0fSessionSetValue\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x19\n" +
 	"\bowner_id\x18\x02 \x01(\fR\aownerId\x12\x14\n" +

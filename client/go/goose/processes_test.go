@@ -1,0 +1,139 @@
+package leaseholdgoose_test
+
+import (
+	"bufio"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/pressly/goose/v3"
+
+	"leasehold.dev/go"
+	leaseholdgoose "leasehold.dev/go/goose"
+	"leasehold.dev/go/internal/servertest"
+)
+
+// beInstance is an instance of a program that migrates its database when it starts, in two steps. The first one of a "slow" instance ends
+// with its context only. It writes a line for each thing that happens to it.
+func beInstance(role, endpoint, file string) {
+	check := func(err error) {
+		if err != nil {
+			panic(err)
+		}
+	}
+	client, err := leasehold.New(endpoint, leasehold.WithTTL(2*time.Second), leasehold.WithLogger(slog.New(slog.DiscardHandler)))
+	check(err)
+	defer client.Close()
+	db, err := sql.Open("sqlite", file+"?_pragma=busy_timeout(10000)")
+	check(err)
+	defer db.Close()
+	locker := leaseholdgoose.NewSessionLocker(client, name, leaseholdgoose.WithLockDelay(time.Second))
+	first := func(ctx context.Context, tx *sql.Tx) error {
+		fmt.Println("began")
+		if _, err := tx.ExecContext(ctx, "CREATE TABLE first (id INTEGER)"); err != nil {
+			return err
+		}
+		if role == "slow" {
+			<-ctx.Done()
+			return context.Cause(ctx)
+		}
+		return nil
+	}
+	provider, err := goose.NewProvider(goose.DialectSQLite3, db, migrations,
+		goose.WithSessionLocker(locker),
+		goose.WithDisableGlobalRegistry(true),
+		goose.WithGoMigrations(goose.NewGoMigration(1, &goose.GoFunc{RunTx: first}, nil)),
+	)
+	check(err)
+	ctx, cancel := locker.Context(context.Background())
+	defer cancel()
+	results, err := provider.Up(ctx)
+	switch {
+	case errors.Is(err, leasehold.ErrLost):
+		fmt.Println("lost")
+	case err != nil:
+		fmt.Println(err)
+	default:
+		fmt.Println("applied", len(results))
+	}
+}
+
+// startInstance starts such a process, and returns what it writes; closed when it has ended.
+func startInstance(t *testing.T, role, endpoint, file string) (lines <-chan string) {
+	t.Helper()
+	command := exec.Command(os.Args[0])
+	command.Env = append(os.Environ(), "GOOSE_TEST_ROLE="+role, "GOOSE_TEST_ENDPOINT="+endpoint, "GOOSE_TEST_FILE="+file)
+	command.Stderr = os.Stderr
+	stdout, err := command.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	told, ended := make(chan string, 100), make(chan struct{})
+	go func() {
+		defer close(ended)
+		defer close(told)
+		for read := bufio.NewScanner(stdout); read.Scan(); {
+			told <- read.Text()
+		}
+		_ = command.Wait()
+	}()
+	t.Cleanup(func() {
+		_ = command.Process.Kill()
+		<-ended
+	})
+	return told
+}
+
+func wantLine(t *testing.T, lines <-chan string, want string) {
+	t.Helper()
+	select {
+	case line, isOpen := <-lines:
+		if !isOpen || line != want {
+			t.Fatalf("the instance said %q, want %q", line, want)
+		}
+	case <-time.After(30 * time.Second):
+		t.Fatalf("the instance did not say %q", want)
+	}
+}
+
+// TestTheCoordinatorIsAway has two instances. Their coordinator dies while one migrates and the other waits, and comes back five seconds
+// later.
+func TestTheCoordinatorIsAway(t *testing.T) {
+	t.Parallel()
+	server := servertest.Start(t, "--store", servertest.Redis(t))
+	file := filepath.Join(t.TempDir(), "db")
+	a := startInstance(t, "slow", server.URL, file)
+	wantLine(t, a, "began")
+	b := startInstance(t, "quick", server.URL, file)
+	watcher := connect(t, server.URL)
+	servertest.Until(t, "the other instance to wait", func() bool {
+		view, err := watcher.Admin().GetLock(t.Context(), name)
+		return err == nil && view.GetWaiterCount() == 1
+	})
+	server.Kill()
+	// The migration ends, and is rolled back: the lock can't be renewed.
+	wantLine(t, a, "lost")
+	time.Sleep(5 * time.Second)
+	select {
+	case line := <-b:
+		t.Fatalf("without a coordinator the other instance said %q", line)
+	default:
+	}
+	server.Restart()
+	wantLine(t, b, "began")
+	wantLine(t, b, "applied 2")
+	db := open(t, file)
+	if !hasTable(t, db, "first") || !hasTable(t, db, "second") {
+		t.Fatal("a migration is missing")
+	}
+}
