@@ -10,7 +10,9 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,15 +34,23 @@ def free_port() -> int:
 class Coordinator:
     """A coordinator's process. It keeps its port over restarts."""
 
-    def __init__(self, store: str = "memory:", *flags: str, scheme: str = "http") -> None:
+    def __init__(
+        self,
+        store: str = "memory:",
+        *flags: str,
+        scheme: str = "http",
+        host: str = "127.0.0.1",
+        port: int | None = None,
+        admin_port: int = 0,
+    ) -> None:
         """Starts it."""
         self._flags = ["--store", store, "--min-ttl", "500ms", "--log", "warn", *flags]
-        self._port = free_port()
-        self.url = f"{scheme}://127.0.0.1:{self._port}"
+        self._host, self.port, self._admin_port = host, port or free_port(), admin_port
+        self.url = f"{scheme}://{host}:{self.port}"
         self.process = self._start()
 
     def _start(self) -> subprocess.Popen[str]:
-        listen = ["--listen", f"127.0.0.1:{self._port}", "--admin-listen", "127.0.0.1:0"]
+        listen = ["--listen", f"{self._host}:{self.port}", "--admin-listen", f"127.0.0.1:{self._admin_port}"]
         process = subprocess.Popen([str(SERVER), *self._flags, *listen], stdout=subprocess.PIPE, text=True)
         assert process.stdout
         line = process.stdout.readline()
@@ -79,6 +89,21 @@ class Coordinator:
             self.process.stdout.close()
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Puts the tests that run beside the others last."""
+    items.sort(key=lambda item: item.get_closest_marker("beside") is not None)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def beside(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Begins the tests that wait for long, in threads. They take no fixtures."""
+    waiting = [item for item in request.session.items if isinstance(item, pytest.Function) and item.get_closest_marker("beside")]
+    with ThreadPoolExecutor(len(waiting) or 1) as threads:
+        for item in waiting:
+            item.obj = threads.submit(item.obj).result
+        yield
+
+
 @pytest.fixture(scope="session")
 def shared() -> Iterator[Coordinator]:
     """A coordinator in memory that no test disturbs."""
@@ -87,25 +112,42 @@ def shared() -> Iterator[Coordinator]:
     coordinator.close()
 
 
+class Redis:
+    """A Redis server's process. It keeps its port over restarts, and no data."""
+
+    def __init__(self, directory: Path) -> None:
+        """Starts it."""
+        program = shutil.which("redis-server")
+        assert program, "the tests need redis-server"
+        port = free_port()
+        self.url = f"redis://127.0.0.1:{port}"
+        self._address = ("127.0.0.1", port)
+        self._command = [program, "--port", str(port), "--save", "", "--dir", str(directory), "--bind", "127.0.0.1"]
+        self.start()
+
+    def start(self) -> None:
+        """Starts it, and waits until it serves."""
+        self._process = subprocess.Popen(self._command, stdout=subprocess.DEVNULL)
+        until = time.monotonic() + 60
+        while True:
+            try:
+                socket.create_connection(self._address, 1).close()
+                break
+            except OSError:
+                assert time.monotonic() < until, "redis-server does not serve"
+
+    def kill(self) -> None:
+        """Kills it, and waits for its end."""
+        self._process.kill()
+        self._process.wait()
+
+
 @pytest.fixture(scope="session")
 def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The URL of a Redis server."""
-    program = shutil.which("redis-server")
-    assert program, "the tests need redis-server"
-    port = free_port()
-    directory = tmp_path_factory.mktemp("redis")
-    arguments = ["--port", str(port), "--save", "", "--dir", str(directory), "--bind", "127.0.0.1"]
-    process = subprocess.Popen([program, *arguments], stdout=subprocess.DEVNULL)
-    until = time.monotonic() + 10
-    while True:
-        try:
-            socket.create_connection(("127.0.0.1", port), 1).close()
-            break
-        except OSError:
-            assert time.monotonic() < until, "redis-server does not serve"
-    yield f"redis://127.0.0.1:{port}"
-    process.kill()
-    process.wait()
+    server = Redis(tmp_path_factory.mktemp("redis"))
+    yield server.url
+    server.kill()
 
 
 Start = Callable[..., Coordinator]
@@ -116,8 +158,8 @@ def start() -> Iterator[Start]:
     """Starts coordinators that end with the test."""
     started: list[Coordinator] = []
 
-    def begin(store: str = "memory:", *flags: str, scheme: str = "http") -> Coordinator:
-        started.append(Coordinator(store, *flags, scheme=scheme))
+    def begin(store: str = "memory:", *flags: str, **where: Any) -> Coordinator:
+        started.append(Coordinator(store, *flags, **where))
         return started[-1]
 
     yield begin

@@ -45,27 +45,32 @@ class Beats:
         """Makes it without a process."""
         self._redis = redis_py.Redis.from_url(redis)
         self._redis.flushall()
-        self._environment = {**os.environ, "BEAT_BROKER": redis, "BEAT_ENDPOINT": coordinator.url, "PYTHONPATH": str(HERE)}
+        given = {"BEAT_BROKER": redis, "BEAT_ENDPOINT": coordinator.url, "BEAT_DATABASE": str(directory / "database")}
+        self.environment = {**os.environ, **given, "PYTHONPATH": str(HERE)}
         self._directory = directory
         self.processes: list[subprocess.Popen[bytes]] = []
 
-    def start(self) -> subprocess.Popen[bytes]:
+    def start(self, app: str = "beat_app", scheduler: str = "leasehold.celery:LeaderScheduler") -> subprocess.Popen[bytes]:
         """Starts a process."""
         number = len(self.processes)
-        scheduler = ["-S", "leasehold.celery:LeaderScheduler", "-s", str(self._directory / f"schedule{number}"), "--pidfile="]
-        command = [sys.executable, "-m", "celery", "-A", "beat_app", "beat", *scheduler, "-l", "info"]
+        files = ["-s", str(self._directory / f"schedule{number}"), "--pidfile="]
+        command = [sys.executable, "-m", "celery", "-A", app, "beat", "-S", scheduler, *files, "-l", "info"]
         with open(self._directory / f"log{number}", "wb") as log:
-            self.processes.append(subprocess.Popen(command, env=self._environment, stdout=log, stderr=log))
+            self.processes.append(subprocess.Popen(command, env=self.environment, stdout=log, stderr=log))
         return self.processes[-1]
 
     def logs(self) -> str:
         """Returns what all of them have logged."""
         return "\n".join((self._directory / f"log{number}").read_text() for number in range(len(self.processes)))
 
+    def headers(self) -> list[Any]:
+        """Returns the headers of the tasks that were sent, in order."""
+        messages: Any = self._redis.lrange("celery", 0, -1)
+        return [json.loads(message)["headers"] for message in reversed(messages)]
+
     def senders(self) -> list[int]:
         """Returns the process ids of those who sent the tasks, in order."""
-        messages: Any = self._redis.lrange("celery", 0, -1)
-        origins = [json.loads(message)["headers"]["origin"] for message in reversed(messages)]
+        origins = [header["origin"] for header in self.headers()]
         return [int(origin.removeprefix("gen").partition("@")[0]) for origin in origins]
 
     def sent(self, process: subprocess.Popen[bytes]) -> int:
@@ -130,13 +135,37 @@ def test_one_of_two_beats_sends(beats: Beats, coordinator: Coordinator) -> None:
     until(lambda: beats.sent(second) > count or beats.sent(third) > 0, "one of them leads again")
 
     # An end in order lets the other one lead at once.
-    (ends, stays) = (second, third) if leader(coordinator).endswith(f":{second.pid}") else (third, second)
+    (ends, stays) = (second, third) if leader(coordinator).endswith(f"/{second.pid}") else (third, second)
     with leasehold.sync.connect(coordinator.url) as client:
         until(lambda: client.admin.get_lock("celery-beat").waiter_count == 1, "the other one campaigns")
     count = beats.sent(stays)
     ends.send_signal(signal.SIGTERM)
     assert ends.wait(10) == 0
     until(lambda: beats.sent(stays) > count, "the other one leads")
+    assert "Traceback" not in beats.logs()
+
+
+def test_schedule_in_the_database_of_django(beats: Beats, coordinator: Coordinator) -> None:
+    pytest.importorskip("django_celery_beat", reason="its scheduler keeps the schedule in a database")
+    subprocess.run([sys.executable, "-m", "django_beat_app"], env=beats.environment, check=True)
+
+    def start() -> subprocess.Popen[bytes]:
+        return beats.start("django_beat_app", "django_beat_app:LeaderScheduler")
+
+    def counts(task: str) -> int:
+        return sum(header["task"] == task for header in beats.headers())
+
+    first = start()
+    until(lambda: beats.sent(first) > 2 and counts("hourly") > 0, "the only process sends", 60)
+    second = start()
+    with leasehold.sync.connect(coordinator.url) as client:
+        until(lambda: client.admin.get_lock("celery-beat").waiter_count == 1, "the second one campaigns", 60)
+        count = beats.sent(first)
+        until(lambda: beats.sent(first) > count + 1, "the first one goes on", 60)
+    # It tells its database of what it has sent every three minutes only.
+    first.kill()
+    until(lambda: beats.sent(second) > 1, "the second one takes over", 60)
+    assert (counts("hourly"), counts("once")) == (1, 1)
     assert "Traceback" not in beats.logs()
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import datetime
 import hashlib
 import ipaddress
 import os
+from collections.abc import AsyncIterator
 from pathlib import Path
 
+import grpc.aio
 import pytest
-from conftest import Start
+from conftest import Start, free_port
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -188,3 +191,69 @@ def test_files_that_change_are_read_again_and_invalid_ones_are_not_used(tmp_path
     assert (credentials.authorization(), credentials.version()) == ("Bearer other", 1)
     path.unlink()
     assert credentials.authorization() == "Bearer other"
+
+
+@contextlib.asynccontextmanager
+async def server(answer: bytes | None) -> AsyncIterator[str]:
+    """A server that answers everything with these bytes, and hangs up; with none, it hangs up at once."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if answer is not None:
+            await reader.read(1)
+            writer.write(answer)
+            await writer.drain()
+        writer.close()
+
+    listener = await asyncio.start_server(serve, "127.0.0.1", 0)
+    yield f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
+    listener.close()
+
+
+async def refused(url: str) -> leasehold.ConnectError:
+    """Returns the error of an attempt to connect."""
+    with pytest.raises(leasehold.ConnectError) as failed:
+        await leasehold.connect(url).open()
+    with pytest.raises(leasehold.CallFailed) as called:
+        async with contextlib.AsyncExitStack() as stack:
+            client = leasehold.connect(url)
+            stack.push_async_callback(client.close)
+            await client.admin.status()
+    assert called.value.is_retryable is failed.value.is_retryable
+    return failed.value
+
+
+async def test_a_port_of_something_else_is_told_from_one_that_nobody_serves(start: Start, tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    cert, key = authority.issue("server", x509.DNSName("localhost"))
+    encrypted = start("memory:", "--tls-cert", str(cert), "--tls-key", str(key), scheme="https")
+    admin = free_port()
+    plain = start("memory:", admin_port=admin)
+    mismatches = {
+        f"http://127.0.0.1:{encrypted.port}": "write https://",
+        f"https://127.0.0.1:{plain.port}": "disagrees with the URL about TLS",
+        f"http://127.0.0.1:{admin}": "perhaps its admin port",
+    }
+    for url, says in mismatches.items():
+        error = await refused(url)
+        assert error.kind is ConnectErrorKind.MISMATCH and not error.is_retryable, (url, error)
+        assert says in str(error)
+    for answer in (b"HTTP/1.1 400 Bad Request\r\n\r\n", b"-ERR unknown command\r\n", b"SSH-2.0-OpenSSH\r\n"):
+        async with server(answer) as url:
+            error = await refused(url)
+            assert error.kind is ConnectErrorKind.MISMATCH and not error.is_retryable, (answer, error)
+    # One that only hangs up may be a coordinator that stops.
+    async with server(None) as url:
+        error = await refused(url)
+        assert error.kind is ConnectErrorKind.UNREACHABLE and error.is_retryable, error
+    error = await refused(f"http://127.0.0.1:{free_port()}")
+    assert error.kind is ConnectErrorKind.UNREACHABLE and error.is_retryable, error
+
+
+async def test_a_server_without_sessions_is_no_coordinator() -> None:
+    other = grpc.aio.server()
+    port = other.add_insecure_port("127.0.0.1:0")
+    await other.start()
+    with pytest.raises(leasehold.ConnectError, match="is no coordinator") as failed:
+        await leasehold.connect(f"http://127.0.0.1:{port}").open()
+    assert failed.value.kind is ConnectErrorKind.MISMATCH and not failed.value.is_retryable
+    await other.stop(None)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
+from pathlib import Path
+from typing import Any
 
 import pytest
-from conftest import Start
+from conftest import Redis, Start
 
 import leasehold
 from leasehold import LockState, LostReason
@@ -176,3 +178,71 @@ async def test_a_silent_coordinator_is_left_for_another_and_the_lock_stays_held(
             await asyncio.sleep(0.01)
         lock.check()
         silent.go_on()
+
+
+async def test_a_wait_goes_on_while_the_store_is_down(start: Start, tmp_path: Path, name: str, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "leasehold")
+    store = Redis(tmp_path)
+    try:
+        coordinator = start(store.url)
+        async with leasehold.connect(coordinator.url, ttl=4) as client:
+            store.kill()
+            with pytest.raises(leasehold.Refused) as tried:
+                await client.lock(name).try_acquire()
+            with pytest.raises(leasehold.Refused) as waited:
+                await client.lock(name, wait=0.3).acquire()
+            for refused in (tried, waited):
+                assert refused.value.failure.reason.startswith("STORE_") and refused.value.is_retryable
+            caplog.clear()
+            waiting = asyncio.create_task(client.lock(name).acquire())
+            while sum("waits on" in one.message for one in caplog.records) < 2:
+                await asyncio.sleep(0.01)
+            store.start()
+            assert await (await waiting).release()
+    finally:
+        store.kill()
+
+
+@pytest.fixture
+def several(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name, `locks.test`, that stands for two addresses."""
+    look_up = asyncio.BaseEventLoop.getaddrinfo
+
+    async def getaddrinfo(loop: Any, host: Any, port: Any, **hints: Any) -> Any:
+        found = [await look_up(loop, one, port, **hints) for one in (["127.0.0.1", "127.0.0.2"] if host == "locks.test" else [host])]
+        return [address for addresses in found for address in addresses]
+
+    monkeypatch.setattr(asyncio.BaseEventLoop, "getaddrinfo", getaddrinfo)
+
+
+async def test_single_calls_go_to_every_address_of_a_name(several: None, start: Start, redis: str, name: str) -> None:
+    one = start(redis)
+    other = start(redis, host="127.0.0.2", port=one.port)
+    url = f"http://locks.test:{one.port}"
+
+    async def all_calls() -> None:
+        # Each client draws which it asks first.
+        for _ in range(8):
+            async with leasehold.connect(url, ttl=4) as client:
+                await client.admin.get_lock(name)
+                assert not await client.admin.force_release(name)
+                assert await client.election(name).leader() is None
+
+    async with leasehold.connect(url, ttl=4) as client:
+        await client.admin.status()
+        one.terminate()
+        await asyncio.to_thread(one.process.wait)
+        await client.admin.status()
+        assert not await client.admin.force_release(name)
+        await all_calls()
+        one.restart()
+        other.kill()
+        await client.admin.status()
+        await all_calls()
+        # One that does not answer costs its part of the time.
+        await asyncio.to_thread(other.restart)
+        async with leasehold.connect(url, ttl=4) as fresh:
+            one.stop()
+            for _ in range(3):
+                await fresh.admin.get_lock(name)
+        one.go_on()

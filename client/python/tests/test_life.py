@@ -119,8 +119,10 @@ async def test_administration(client: leasehold.Client, other: leasehold.Client,
         assert not await admin.check_token(name, 1)
         sessions = await admin.list_sessions()
         assert other.info and other.info.session_id in [session.session_id for session in sessions]
-    with pytest.raises(leasehold.CallFailed) as failed:
+    with pytest.raises(leasehold.InvalidArgument):
         await admin.get_lock("")
+    with pytest.raises(leasehold.CallFailed) as failed:
+        await admin.check_token(name, -1)
     assert failed.value.failure.reason == "INVALID_FIELD" and not failed.value.is_retryable
 
 

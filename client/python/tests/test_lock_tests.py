@@ -15,6 +15,8 @@ import leasehold.sync
 
 lock_tests: Any = pytest.importorskip("test.lock_tests", reason="this Python comes without its tests")
 
+# They drop locks that they hold.
+pytestmark = pytest.mark.filterwarnings("ignore:the hold of lock:ResourceWarning")
 
 _numbers = itertools.count()
 

@@ -8,7 +8,7 @@ from rig import INTERVAL, TTL, VALID, Rig, failure, lost, ms, reason
 
 from leasehold import LostReason
 from leasehold._clock import MILLISECOND, wire
-from leasehold._machine import Downgrade, LockSpec, Reduce, Value
+from leasehold._machine import Downgrade, LockSpec, Reduce, StreamEnd, Value
 from leasehold.v1 import session_pb2, types_pb2
 
 # Deadlines.
@@ -239,3 +239,31 @@ def test_changes_are_confirmed_find_the_hold_lost_or_are_unconfirmed() -> None:
     assert request.reduce.permits == 1
     assert rig.say(10_000, request.request_id, reduced=session_pb2.SessionReduced()) == ["done UNKNOWN"]
     assert reason(lease, 10_000) is LostReason.UNKNOWN
+
+
+def test_a_wait_goes_on_while_the_store_is_out_of_reach() -> None:
+    rig = Rig.opened()
+    down = failure(14, "STORE_UNAVAILABLE")
+    assert rig.acquire(0, 1) == ["acquire 2"]
+    assert rig.say(0, 2, **down) == []
+    assert rig.alarm() == 100
+    # After growing pauses, for as long as it takes.
+    assert rig.tick(99) == [] and rig.tick(100) == ["acquire 3"]
+    assert rig.say(100, 3, **down) == []
+    assert rig.tick(299) == [] and rig.tick(300) == ["acquire 4"]
+    assert rig.grant(300, 4, ("lock1", b"o")) == ["acquired"]
+    # A wait that is over says why; a try does not wait.
+    assert rig.acquire(300, 2, wait=150) == ["acquire 5 wait 150"]
+    assert rig.say(300, 5, **down) == []
+    assert rig.tick(400) == ["acquire 6 wait 50"]
+    assert rig.say(400, 6, **down) == []
+    assert rig.tick(450) == ["Refused"]
+    assert rig.answers[-1][1].failure.reason == "STORE_UNAVAILABLE"
+    assert rig.acquire(450, 3, wait=0) == ["acquire 7 wait 0"]
+    assert rig.say(450, 7, **down) == ["Refused"]
+    # Another stream is asked at once.
+    assert rig.acquire(450, 4) == ["acquire 8"]
+    assert rig.say(450, 8, **down) == []
+    rig.machine.stream_ended(460 * MILLISECOND, rig.stream, StreamEnd.LEFT)
+    rig.connect(470)
+    assert rig.open(470) == ["opened", "acquire 2"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,9 +11,9 @@ from rig import VALID, Rig, lost, ms, queued, reason
 
 from leasehold import LostReason
 from leasehold._clock import MILLISECOND, wire
-from leasehold._failure import Failure
+from leasehold._failure import Failure, from_session
 from leasehold._lease import LockState
-from leasehold._machine import Fate, LockSpec, StreamEnd, fate_of
+from leasehold._machine import Downgrade, Fate, LockSpec, Machine, StreamEnd, fate_of
 from leasehold.errors import ConnectError, ConnectErrorKind
 from leasehold.v1 import session_pb2, types_pb2
 
@@ -160,12 +162,12 @@ def test_an_attempt_that_declines_leaves_all_as_it_was() -> None:
     former = rig.stream
     rig.drain(0)
     rig.connect(0)
-    rig.say(0, stream=former, **lost(b"o"))
+    rig.say(0, stream=former, **lost(b"o", reason=types_pb2.LOST_REASON_RESUMED))
     assert reason(lease, 0) is None
     rig.machine.attempt_failed(0, Fate.DECLINED)
     rig.seen()
-    # What it withheld counts now.
-    assert reason(lease, 0) is LostReason.FORCED
+    # What it withheld counts now: another client resumed it.
+    assert reason(lease, 0) is LostReason.RESUMED
 
 
 def test_tried_ids_are_named_to_the_next_coordinator_and_all_are_released() -> None:
@@ -176,7 +178,7 @@ def test_tried_ids_are_named_to_the_next_coordinator_and_all_are_released() -> N
     rig.connect(0)
     rig.machine.attempt_failed(0, Fate.KEPT)
     # The former stream is not heard any more, but keeps what has not been moved.
-    rig.say(0, stream=former, **lost(b"o"))
+    rig.say(0, stream=former, **lost(b"o", reason=types_pb2.LOST_REASON_RESUMED))
     assert reason(lease, 0) is None
     rig.connect(100)
     [resume] = rig.resumes()
@@ -207,21 +209,97 @@ def test_an_attempt_whose_end_the_coordinator_may_have_heard_counts_as_the_end_o
         assert reason(lease, 0) is LostReason.SESSION_ENDED
 
 
-@pytest.mark.parametrize("grace", [0, 4000])
-def test_an_overdue_attempt_that_breaks_later_counts_as_well(grace: int) -> None:
-    rig = Rig.opened(grace)
-    lease = rig.hold(0, 1, b"o")
-    rig.drain(0)
-    rig.connect(0)
-    assert "hang up" in rig.tick(5000)
-    assert lease.state(5000 * MILLISECOND) is LockState.HELD
-    rig.machine.overdue_ended(5100 * MILLISECOND, Fate.KEPT)
-    assert lease.state(5100 * MILLISECOND) is LockState.HELD
-    rig.machine.overdue_ended(5100 * MILLISECOND, Fate.DROPPED)
-    if grace:
-        assert lease.state(5100 * MILLISECOND) is LockState.SUSPENDED
-    else:
-        assert reason(lease, 5100) is LostReason.SESSION_ENDED
+TABLE = json.loads((Path(__file__).parents[3] / "tests" / "clients" / "moves.json").read_text())
+
+
+@pytest.mark.parametrize("grace", [0, 7000])
+@pytest.mark.parametrize("row", TABLE["rows"], ids=" ".join)
+def test_a_guard_through_a_move(row: list[str], grace: int) -> None:
+    client, on, what, without, with_grace = row
+    move = Move(grace, client)
+    move.hear(on, *what.split())
+    end, state = reason(move.lease, 50), move.lease.state(50 * MILLISECOND).name
+    assert (end.name if end else state).upper() == (with_grace if grace else without).upper()
+
+
+class Move:
+    """A session in a state of the table."""
+
+    def __init__(self, grace: int, client: str) -> None:
+        """Makes it hold a lock, and brings it into this state."""
+        self.rig = Rig.opened(grace)
+        self.lease = self.rig.hold(0, 1, b"o")
+        self.streams = {"old": self.rig.stream}
+        self.ids = {"confirmed": b"o", "unknown": b"u"}
+        if client == "open":
+            return
+        self.rig.drain(10)
+        self.ask(20)
+        if client == "asked":
+            return
+        self.rig.machine.attempt_failed(30 * MILLISECOND, Fate.KEPT)
+        self.ids["tried"] = self.ids["next"]
+        if client == "again":
+            self.ask(40)
+        elif client != "deaf":
+            broke = Failure("UNAVAILABLE", is_transport=True) if client == "broken" else None
+            self.rig.machine.stream_ended_by(40 * MILLISECOND, self.streams["old"], broke)
+
+    def ask(self, now: int) -> None:
+        """Asks the next stream."""
+        self.rig.connect(now)
+        self.streams["next"] = self.rig.stream
+        self.ids["next"] = self.rig.resumes()[0].next_owner_id
+
+    def hear(self, on: str, what: str, *words: str) -> None:
+        """Has a stream say this."""
+
+        def lost(why: str, which: str) -> list[session_pb2.LostLock]:
+            return [session_pb2.LostLock(name="lock1", owner_id=self.ids[which], reason=f"LOST_REASON_{why}")]
+
+        def answer(why: str) -> session_pb2.SessionFailure:
+            return session_pb2.SessionFailure(code=TABLE["codes"][why], reason=why)
+
+        match what:
+            case "lost":
+                self.say(on, lost=session_pb2.SessionLost(locks=lost(*words)))
+            case "refused":
+                self.say(on, opened=session_pb2.SessionOpened(refused=lost(*words), ttl=wire(10_000 * MILLISECOND)))
+            case "opened":
+                self.say(on, opened=session_pb2.SessionOpened(resumed=[session_pb2.ResumedLock(owner_id=self.ids["tried"])]))
+            case "error":
+                self.say(on, error=answer(*words))
+            case "closed":
+                self.say(on, closed=session_pb2.SessionClosed())
+            case "end":
+                self.end(on, from_session(answer(*words)))
+            case "break":
+                self.end(on, Failure("UNAVAILABLE", is_transport=True))
+            case "plain":
+                self.end(on, None)
+            case _:
+                raise ValueError(what)
+
+    def say(self, on: str, **response: Any) -> None:
+        """Has a stream say this."""
+        if on == "overdue":
+            self.rig.machine.overdue_message(50 * MILLISECOND, session_pb2.SessionResponse(request_id=1, **response))
+        else:
+            self.rig.say(50, 1, self.streams[on], **response)
+
+    def end(self, on: str, failure: Failure | None) -> None:
+        """Ends a stream, plainly or with this failure."""
+        now = 50 * MILLISECOND
+        fate = fate_of(ConnectError.broke("http://a", failure) if failure else ConnectError.ended("http://a"))
+        match on:
+            case "old":
+                self.rig.machine.stream_ended_by(now, self.streams[on], failure)
+            case "next":
+                self.rig.machine.attempt_failed(now, fate)
+            case "overdue":
+                self.rig.machine.overdue_ended(now, fate)
+            case _:
+                raise ValueError(on)
 
 
 def test_a_hold_that_the_next_coordinator_refuses_or_forgets_is_lost() -> None:
@@ -302,8 +380,44 @@ def test_only_what_is_said_before_anything_is_done_declines_a_resume() -> None:
     assert fate("UNAUTHENTICATED") is Fate.DECLINED
     assert fate("UNAVAILABLE", "STORE_INDETERMINATE") is Fate.KEPT
     assert fate("ABORTED", "SOMETHING_NEW") is Fate.KEPT
+    assert fate("ABORTED", "SESSION_ENDED") is Fate.ENDED
     assert fate("UNAVAILABLE", is_transport=True) is Fate.DROPPED
     # C core may make these of a broken stream.
     assert fate("RESOURCE_EXHAUSTED") is Fate.DROPPED
     assert fate_of(ConnectError.timed_out("http://a", 1)) is Fate.KEPT
     assert fate_of(ConnectError.ended("http://a")) is Fate.DROPPED
+
+
+# Messages that can't be read or handled.
+
+
+def test_a_stream_that_a_request_broke_fails_what_was_not_answered_and_repeats_nothing_of_it() -> None:
+    rig = Rig.opened(grace=4000)
+    lease = rig.hold(0, 1, b"o")
+    rig.acquire(0, 2)
+    rig.say(0, 3, **queued(b"t"))
+    rig.acquire(0, 3)
+    rig.change(0, 0, Downgrade())
+    failure = Failure("RESOURCE_EXHAUSTED", "MESSAGE_TOO_LARGE", "too large")
+    assert rig.machine.stream_ended_by(1000 * MILLISECOND, rig.stream, failure) is StreamEnd.LEFT
+    assert [one.split()[0] for one in rig.seen()] == ["LimitReached", "done"]
+    assert lease.state(1000 * MILLISECOND) is LockState.SUSPENDED
+    assert rig.connect(1500) == ["open"]
+    # The one that had a place goes on.
+    assert rig.resume(1600, b"n1") == ["opened", "acquire 3"]
+
+
+def test_a_fault_while_an_answer_is_handled_costs_the_request_that_it_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = Rig.opened()
+    lease = rig.hold(0, 1, b"o")
+    rig.acquire(0, 2)
+    with monkeypatch.context() as broken:
+        broken.setattr(Machine, "hold", lambda *_: 1 / 0)
+        assert rig.grant(0, 3, ("lock2", b"p")) == ["release p", "Refused"]
+    rig.release(0, 0)
+    with monkeypatch.context() as broken:
+        broken.setattr(Machine, "released", lambda *_: 1 / 0)
+        [seen] = rig.say(0, 5, released=session_pb2.SessionReleased(released=True))
+        assert seen.startswith("done the coordinator's answer")
+    assert rig.hold(0, 3, b"q").state(0) is LockState.HELD
+    assert reason(lease, 0) is LostReason.RELEASED

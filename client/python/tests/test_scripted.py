@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
+from random import Random
 from typing import Any
 
 import grpc
@@ -13,8 +16,10 @@ from google.protobuf import any_pb2
 from google.rpc import error_details_pb2, status_pb2
 
 import leasehold
-from leasehold import LockState, LostReason
-from leasehold._clock import MILLISECOND, now, wire
+from leasehold import LockState, LostReason, _session_loop
+from leasehold._client_name import client_name, named
+from leasehold._clock import MILLISECOND, SECOND, now, wire
+from leasehold._endpoints import Candidate, parse
 from leasehold._route import Pauses, Route
 from leasehold.election import View
 from leasehold.v1 import election_pb2, session_pb2, types_pb2
@@ -239,6 +244,55 @@ async def test_a_resume_whose_connection_breaks_suspends_or_loses(scripted: Scri
         assert await hold.changed(LockState.HELD) is expected
 
 
+@pytest.mark.parametrize("what", ["overdue ends", "overdue loses", "old loses", "surplus"])
+async def test_what_streams_say_of_a_move_that_was_not_answered_ends_the_lock(
+    scripted: Scripted, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    happens, again = asyncio.Event(), asyncio.Event()
+    if what == "surplus":
+        monkeypatch.setattr(_session_loop, "MOST_OVERDUE", 1)
+
+    def lost(owner_id: bytes, why: types_pb2.LostReason) -> session_pb2.SessionLost:
+        return session_pb2.SessionLost(locks=[session_pb2.LostLock(name="a", owner_id=owner_id, reason=why)])
+
+    async def first(peer: Peer) -> None:
+        await peer.open(ttl=60_000)
+        await peer.grant(valid_for=60_000)
+        await peer.say(draining=session_pb2.SessionDraining(deadline=wire(60_000 * MILLISECOND)))
+        await happens.wait()
+        if what == "old loses":
+            await peer.say(lost=lost(b"o" * 16, types_pb2.LOST_REASON_RESUMED))
+            await peer.say(lost=lost(b"o" * 16, types_pb2.LOST_REASON_FORCED))
+        await asyncio.sleep(60)
+
+    async def second(peer: Peer) -> None:
+        [resume] = (await peer.read("open")).open.resume
+        await happens.wait()
+        if what == "overdue ends":
+            return
+        if what == "overdue loses":
+            await peer.say(lost=lost(resume.next_owner_id, types_pb2.LOST_REASON_FORCED))
+        await asyncio.sleep(60)
+
+    async def third(peer: Peer) -> None:
+        await peer.read("open")
+        again.set()
+        await asyncio.sleep(60)
+
+    for script in (first, second, third):
+        await scripted.scripts.put(script)
+    async with leasehold.connect(scripted.url, connect_timeout=2) as client:
+        hold = await client.lock("a").acquire()
+        # The attempt before has been given up by then.
+        await again.wait()
+        assert hold.state is LockState.HELD
+        happens.set()
+        ended = "surplus", "overdue ends"
+        expected = LostReason.SESSION_ENDED if what in ended else LostReason.FORCED
+        async with asyncio.timeout(5):
+            assert await hold.wait_lost() is expected
+
+
 @pytest.mark.parametrize("end", ["plain", "closed", "half-close unanswered"])
 async def test_every_end_of_the_stream_loses_the_lock(scripted: Scripted, end: str) -> None:
     async def play(peer: Peer) -> None:
@@ -306,29 +360,43 @@ def test_pauses_grow_within_their_bounds_and_start_anew_after_what_lived() -> No
     assert pauses.pause_as_asked(0, 1e6) <= 62_000 * MILLISECOND
 
 
+CANDIDATES = [Candidate(parse("locks.example")[0], f"ipv4:127.0.0.{number}:1") for number in range(3)]
+
+
+def one_round(route: Route, at: int) -> list[Candidate]:
+    route.begin_round(CANDIDATES, at * SECOND)
+    return list(iter(route.next, None))
+
+
 def test_what_failed_lately_is_tried_last() -> None:
-    from leasehold._endpoints import Candidate, parse
+    first, second, third = CANDIDATES
+    route = Route(1, Random(1))
+    route.failed(first, 1 * SECOND)
+    route.failed(second, 2 * SECOND)
+    for _ in range(10):
+        assert one_round(route, 3) == [third, first, second]
+    # The first of the two has been long enough ago.
+    assert one_round(route, 11)[2] == second
+    assert set(one_round(route, 30)) == set(CANDIDATES) and route.is_several
 
-    [endpoint] = parse("locks.example")
-    candidates = [Candidate(endpoint, f"ipv4:127.0.0.{number}:1") for number in range(3)]
-    route = Route(1)
 
-    def one_round(at: int) -> list[Candidate]:
-        route.begin_round(candidates, at * 1_000_000_000)
-        found = []
-        while candidate := route.next():
-            found.append(candidate)
-        return found
+def test_clients_of_a_coordinator_that_goes_away_spread_over_the_others() -> None:
+    moves: Counter[tuple[str, str]] = Counter()
+    for seed in range(600):
+        route = Route(1, Random(seed))
+        left = one_round(route, 0)[0]
+        route.failed(left, 1 * SECOND)
+        order = one_round(route, 1)
+        assert order[2] == left
+        moves[left.target, order[0].target] += 1
+    assert len(moves) == 6 and max(moves.values()) < 2 * min(moves.values()), moves
 
-    first = one_round(0)
-    assert sorted(first, key=lambda one: one.target) == candidates and route.is_several
-    # The next round begins where the last one did not.
-    assert one_round(0)[0] is not first[0]
-    route.failed(candidates[0], 1_000_000_000)
-    route.failed(candidates[1], 2_000_000_000)
-    for _ in range(3):
-        assert one_round(3) == [candidates[2], candidates[0], candidates[1]]
-    assert {one_round(30)[0].target for _ in range(3)} == {candidate.target for candidate in candidates}
+
+def test_default_names_are_bounded_and_have_no_control_characters() -> None:
+    assert named("billing", "vm", 7) == "billing@vm/7"
+    assert named("b\n\x7f\x85ill\udcff", "", 7) == "bill?@unknown/7"
+    assert named("é" * 300, "h" * 300, 7) == f"{'é' * 16}@{'h' * 64}/7"
+    assert client_name().endswith(f"/{os.getpid()}")
 
 
 def test_an_observer_never_goes_back() -> None:

@@ -334,3 +334,76 @@ def test_the_child_of_a_fork_ends(shared: Coordinator, name: str) -> None:
     arguments = [sys.executable, "-W", "error", "-c", textwrap.dedent(program)]
     done = subprocess.run(arguments, capture_output=True, text=True, timeout=20, env=environment, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "ended\n", ""), done.stderr
+
+
+def test_a_handler_of_a_signal_may_use_the_lock_that_its_thread_looks_at(client: leasehold.sync.Client, name: str) -> None:
+    handled = 0
+
+    def handle(number: int, frame: object) -> None:
+        nonlocal handled
+        # It waits for the client's thread, which must not wait for what this one was in.
+        lock.set_value("asked to stop")
+        handled += 1
+
+    def send() -> None:
+        for count in range(300):
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
+            while handled == count:
+                time.sleep(0.0001)
+
+    with client.lock(name) as lock:
+        before = signal.signal(signal.SIGUSR1, handle)
+        sender = threading.Thread(target=send)
+        try:
+            sender.start()
+            while handled < 300:
+                lock.check()
+                assert lock.is_held and lock.valid_for > 0
+            sender.join()
+        finally:
+            signal.signal(signal.SIGUSR1, before)
+
+
+LEAVES = {
+    "threads": """
+        import signal, sys, time
+        import leasehold.sync
+
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit())
+        with leasehold.sync.connect(sys.argv[1], ttl=60) as client, client.lock(sys.argv[2]):
+            try:
+                print("held", flush=True)
+                time.sleep(60)
+            finally:
+                print("left in order", flush=True)
+    """,
+    "asyncio": """
+        import asyncio, contextlib, signal, sys
+        import leasehold
+
+        async def main():
+            task = asyncio.current_task()
+            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+            with contextlib.suppress(asyncio.CancelledError):
+                async with leasehold.connect(sys.argv[1], ttl=60) as client, client.lock(sys.argv[2]):
+                    try:
+                        print("held", flush=True)
+                        await asyncio.sleep(60)
+                    finally:
+                        print("left in order", flush=True)
+
+        asyncio.run(main())
+    """,
+}
+
+
+@pytest.mark.parametrize("kind", LEAVES)
+def test_a_program_that_is_told_to_end_leaves_its_blocks(shared: Coordinator, client: leasehold.sync.Client, name: str, kind: str) -> None:
+    command = [sys.executable, "-c", textwrap.dedent(LEAVES[kind]), shared.url, name]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout and process.stdout.readline() == "held\n"
+    process.terminate()
+    out, err = process.communicate()
+    assert (process.returncode, out, err) == (0, "left in order\n", "")
+    with client.lock(name, wait=0):
+        pass

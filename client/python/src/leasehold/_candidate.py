@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Callable
 
+from . import _arguments as arguments
 from . import sync
 from .errors import AcquireError, Forked, HoldError, LeaseholdError
 from .hold import LockState
@@ -34,9 +35,9 @@ class Candidate:
 
         Threads of the candidate call `on_change` with whether it leads now, and `on_value` with each value of a leader, its own too.
         """
-        self.election = election
+        self.election = arguments.name(election, "election")
         """The election's name."""
-        self._client, self._value, self._on_change, self._on_value = client, value, on_change, on_value
+        self._client, self._value, self._on_change, self._on_value = client, arguments.value_bytes(value), on_change, on_value
         self._mutex = threading.Lock()
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None

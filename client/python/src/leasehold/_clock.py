@@ -36,14 +36,6 @@ else:
         return time.clock_gettime_ns(time.CLOCK_MONOTONIC)
 
 
-def nanos(length: Seconds) -> int:
-    """Returns a length of time in nanoseconds. Fails if it is negative or not a number."""
-    seconds = length.total_seconds() if isinstance(length, timedelta) else float(length)
-    if not 0 <= seconds < 1e9:
-        raise ValueError(f"expected a length of time that is not negative, got {length!r}")
-    return round(seconds * SECOND)
-
-
 def wire(length: int) -> Duration:
     """Returns nanoseconds as a message."""
     return Duration(seconds=length // SECOND, nanos=length % SECOND)

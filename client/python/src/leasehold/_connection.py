@@ -66,10 +66,10 @@ class Connection:
         self.credentials = settings.credentials.version()
         self._settings, self._events = settings, events
         self._generation = _fork.generation()
-        self._channel = settings.channel(candidate.endpoint, candidate.target, probed=True)
+        self._channel = settings.channel(candidate.endpoint, candidate.target)
         self._call: Any = None
-        self._queue: deque[session_pb2.SessionRequest] = deque()
-        self._heartbeat: session_pb2.SessionRequest | None = None
+        self._queue: deque[bytes] = deque()
+        self._heartbeat: bytes | None = None
         self._wake = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._is_cut = False
@@ -89,7 +89,7 @@ class Connection:
     async def _run(self, limit: int) -> None:
         try:
             try:
-                await connect(self._channel, self.candidate.endpoint, limit)
+                await connect(self._channel, self.candidate, limit)
             except ConnectError as error:
                 self._events.failed(self, error)
                 return
@@ -100,9 +100,8 @@ class Connection:
 
     def start(self, limit: int | None) -> None:
         """Asks for the stream, which has to begin within the limit if there is one."""
-        session = self._channel.stream_stream(
+        session: Any = self._channel.stream_stream(
             SESSION,
-            request_serializer=session_pb2.SessionRequest.SerializeToString,
             response_deserializer=session_pb2.SessionResponse.FromString,
         )
         self._call = session(metadata=grpc.aio.Metadata(*self._settings.metadata()))
@@ -145,12 +144,13 @@ class Connection:
             self._events.aborted(self, error)
 
     def push(self, request: session_pb2.SessionRequest) -> None:
-        """Queues a request. Heartbeats overtake the others."""
+        """Queues a request. Heartbeats overtake the others. Fails if the request can't be encoded."""
+        encoded = request.SerializeToString()
         if request.HasField("heartbeat"):
             # One that could not be sent is worth nothing beside a newer one.
-            self._heartbeat = request
+            self._heartbeat = encoded
         else:
-            self._queue.append(request)
+            self._queue.append(encoded)
             if len(self._queue) >= CONGESTED:
                 self.room.clear()
         self._wake.set()
@@ -173,14 +173,14 @@ class Connection:
                 await self._send(request)
         self.room.set()
 
-    async def _send(self, request: session_pb2.SessionRequest) -> None:
+    async def _send(self, request: bytes) -> None:
         # If the stream has ended, `write` makes up a status, which hides the peer's for good: that would take an expired identity or
         # a drain for a broken connection. What is below it only fails.
         inner = getattr(self._call, "_cython_call", None)
         if inner is None:
             await self._call.write(request)
         else:
-            await inner.send_serialized_message(request.SerializeToString())
+            await inner.send_serialized_message(request)
 
     async def leave(self, limit: int) -> None:
         """Sends the queued requests, waits for the end of the stream for so many nanoseconds, and cuts it."""

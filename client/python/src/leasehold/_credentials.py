@@ -97,6 +97,15 @@ class Credentials:
         allow_plaintext: bool,
     ) -> None:
         """Reads what these endpoints need. Fails if it can't be used."""
+        if tls is not None:
+            if not isinstance(tls, Tls):
+                raise TypeError(f"tls: expected leasehold.Tls, got {type(tls).__name__}")
+            for endpoint in endpoints:
+                if not endpoint.is_encrypted:
+                    url = f"https://{endpoint.authority}"
+                    raise CredentialsError(f"tls was given, but the connection to {endpoint.url} would not be encrypted: write {url}")
+        if token is not None and not isinstance(token, str):
+            raise TypeError(f"token: expected str, got {type(token).__name__}")
         if token is not None and token_file is not None:
             raise CredentialsError("both a token and a file with one were given")
         if (token is not None or token_file is not None) and not allow_plaintext:

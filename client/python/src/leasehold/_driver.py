@@ -7,6 +7,8 @@ import ctypes
 import functools
 import logging
 import weakref
+from collections.abc import Callable
+from typing import Any
 
 from . import _fork
 from ._clock import now
@@ -16,6 +18,7 @@ from ._machine import (
     Granted,
     HoldResult,
 )
+from ._machine.output import UNCONFIRMED
 from ._session_loop import SessionLoop
 from ._transport import Settings
 from .errors import AcquireError, LostReason, SessionClosed
@@ -45,10 +48,29 @@ class Driver(SessionLoop):
     def __init__(self, settings: Settings, open: session_pb2.SessionOpen) -> None:
         """Makes a session without a connection. `start` begins to connect."""
         super().__init__(settings, open)
+        # What callers wait for. None of them may wait longer than the session lives.
+        self._asked: dict[asyncio.Future[Any], Callable[[], None]] = {}
         _drivers.add(self)
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the event loop that runs here is the session's."""
+        try:
+            return asyncio.get_running_loop() is self._loop
+        except RuntimeError:
+            return False
+
+    def check_loop(self) -> None:
+        """Fails outside of the session's event loop."""
+        if not self.is_here:
+            raise RuntimeError("the client belongs to another event loop: connect once in each, or use leasehold.sync")
 
     async def start(self) -> None:
         """Opens the session at the first coordinator that serves it. Fails if none does in one round."""
+        self.check_fork()
+        self.check_loop()
+        if self._machine.ending:
+            raise SessionClosed("")
         self._settle()
         try:
             await asyncio.shield(self._opened)
@@ -60,11 +82,13 @@ class Driver(SessionLoop):
     async def acquire(self, spec: AcquireSpec) -> list[Granted]:
         """Acquires locks. If the caller is cancelled, whatever was granted is given back."""
         self.check_fork()
+        self.check_loop()
         while self._current and not self._current.room.is_set():
             await self._current.room.wait()
         if self.has_ended:
             raise SessionClosed(spec.label)
         answer: asyncio.Future[list[Granted]] = self._loop.create_future()
+        self._await(answer, lambda: answer.set_exception(SessionClosed(spec.label)))
         self._last_acquire += 1
         number = self._last_acquire
 
@@ -95,11 +119,9 @@ class Driver(SessionLoop):
 
     def release(self, key: int, trace: str, *, waits: bool) -> asyncio.Future[HoldResult] | None:
         """Releases a hold that has ended here already. Returns the outcome, if the caller waits for it."""
-        answer: asyncio.Future[HoldResult] | None = self._loop.create_future() if waits else None
         if self.has_ended:
-            if answer:
-                answer.set_result("unconfirmed")
-            return answer
+            return self._unconfirmed() if waits else None
+        answer = self._hold_answer() if waits else None
         reply = None if answer is None else functools.partial(_resolve, answer)
         self._machine.release(now(), key, trace, reply)
         self._settle()
@@ -108,17 +130,42 @@ class Driver(SessionLoop):
     async def change(self, key: int, change: Change, trace: str) -> HoldResult:
         """Changes a hold, and returns the outcome."""
         self.check_fork()
+        self.check_loop()
         if self.has_ended:
-            return "unconfirmed"
-        answer: asyncio.Future[HoldResult] = self._loop.create_future()
+            return UNCONFIRMED
+        answer = self._hold_answer()
         self._machine.change(now(), key, change, trace, functools.partial(_resolve, answer))
         self._settle()
         return await answer
+
+    def _await(self, answer: asyncio.Future[Any], over: Callable[[], None]) -> None:
+        """Notes that a caller waits, and how it is told if the session ends without an answer."""
+        self._asked[answer] = over
+        answer.add_done_callback(lambda done: self._asked.pop(done, None))
+
+    def _hold_answer(self) -> asyncio.Future[HoldResult]:
+        answer: asyncio.Future[HoldResult] = self._loop.create_future()
+        self._await(answer, functools.partial(_resolve, answer, UNCONFIRMED))
+        return answer
+
+    def _unconfirmed(self) -> asyncio.Future[HoldResult]:
+        answer: asyncio.Future[HoldResult] = self._loop.create_future()
+        answer.set_result(UNCONFIRMED)
+        return answer
+
+    def _end(self) -> None:
+        super()._end()
+        for answer, over in list(self._asked.items()):
+            if not answer.done():
+                over()
 
     async def close(self) -> None:
         """Ends the session: its holds are lost first, then the coordinator releases everything."""
         if self._generation != _fork.generation():
             return
+        if self.has_ended and not self.is_here:
+            return
+        self.check_loop()
         if not self.has_ended:
             self._machine.close(now())
             self._settle()

@@ -42,7 +42,12 @@ class Endpoint:
 
 def parse(endpoints: str | Iterable[str]) -> list[Endpoint]:
     """Returns the endpoints of one or several URLs, given as a list or separated by commas. Fails if one is no URL."""
+    if isinstance(endpoints, bytes | bytearray):
+        raise TypeError(f"endpoints: expected str, got {type(endpoints).__name__}; decode it")
     parts = [endpoints] if isinstance(endpoints, str) else list(endpoints)
+    for part in parts:
+        if not isinstance(part, str):
+            raise TypeError(f"endpoints: expected str, got {type(part).__name__}")
     urls = [url.strip() for part in parts for url in part.split(",")]
     parsed = [_parse(url) for url in urls]
     if not parsed:

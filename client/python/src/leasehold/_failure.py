@@ -16,7 +16,7 @@ from .v1 import session_pb2
 _NAMES = {code.value[0]: code.name for code in grpc.StatusCode}
 # What C core says of a connection that one of the two sides could not encrypt.
 _TLS = ("CERTIFICATE", "certificate", "Ssl handshake failed", "SSL_ERROR", "Peer name", "ALPN", "Hostname")
-_MISMATCH = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "HTTP1", "Trying to connect an http1.x server")
+_MISMATCH = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "HTTP1", "Trying to connect an http1.x server", "what answers there")
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,11 @@ class Failure:
         return self.is_transport and any(word in self.message for word in _MISMATCH)
 
     @property
+    def is_foreign(self) -> bool:
+        """Whether what answered an attempt to open a session knows nothing of sessions."""
+        return self.code == "UNIMPLEMENTED" and not self.reason and not self.is_transport
+
+    @property
     def is_retryable(self) -> bool:
         """Whether the same request may succeed later."""
         if self.is_transport:
@@ -74,6 +79,11 @@ class Failure:
     def is_draining(self) -> bool:
         """Whether a coordinator answered that it is going away or has stopped."""
         return self.reason == "DRAINING"
+
+    @property
+    def is_unreadable(self) -> bool:
+        """Whether a coordinator, or something before it, could not take a message as it is. It could not take it later either."""
+        return not self.is_transport and (self.reason == "MESSAGE_TOO_LARGE" or self.code == "INVALID_ARGUMENT")
 
     @property
     def is_unauthenticated(self) -> bool:

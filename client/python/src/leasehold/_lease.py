@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,6 +12,8 @@ from . import _fork
 from ._clock import SECOND, earlier, from_wire
 from .errors import LostReason
 from .v1 import session_pb2, types_pb2
+
+log = logging.getLogger("leasehold")
 
 
 class LockState(Enum):
@@ -116,17 +119,25 @@ class Lease:
 
     def _tell(self) -> None:
         for listener in list(self._listeners):
-            listener()
+            try:
+                listener()
+            except Exception:
+                # The session goes on, whatever its user does when it is told.
+                log.exception("failed to tell of a change of the lock %r", self.name)
 
     def status(self, now: int) -> tuple[LockState, LostReason | None]:
         """Returns the state at `now`, and the reason if it is lost."""
         if self.is_forked:
             return LockState.LOST, LostReason.FORKED
-        with self._lock:
-            ended = self._at(now)
-            reason, suspended = self._reason, self._suspended
-        if ended:
-            self._tell()
+        # Without the mutex, unless it ends now: the handler of a signal may have interrupted this thread here, and wait for another that
+        # needs it. `resume` moves the deadline before it holds again, and is read in the opposite order.
+        suspended, until, reason = self._suspended, self._until, self._reason
+        if reason is None and until <= now:
+            with self._lock:
+                ended = self._at(now)
+                reason, suspended = self._reason, self._suspended
+            if ended:
+                self._tell()
         if reason is not None:
             return LockState.LOST, reason
         return (LockState.SUSPENDED if suspended else LockState.HELD), None

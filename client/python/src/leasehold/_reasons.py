@@ -1,5 +1,8 @@
 """Reasons of failures that a coordinator answers with, and whether a retry can help; `docs/errors.md` has their meanings."""
 
+SESSION_ENDED = "SESSION_ENDED"
+"""Reason of the end of a session that an operator ended."""
+
 RETRYABLE = frozenset(
     {
         "DRAINING",
@@ -51,6 +54,9 @@ FINAL = frozenset(
     }
 )
 """Reasons after which the same request fails again."""
+
+PASSING = frozenset({"DRAINING", "NOT_REPLICATED", "STORE_INDETERMINATE", "STORE_REFUSED", "STORE_UNAVAILABLE"})
+"""Reasons that pass while an acquire waits: the store is out of reach for a while, or another coordinator takes over."""
 
 BEFORE_THE_STORE = frozenset(
     {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
+from random import Random
 
 from ._clock import MILLISECOND, SECOND
 from ._endpoints import Candidate
@@ -16,11 +17,11 @@ LONGEST_ASKED = 60 * SECOND
 
 
 class Route:
-    """Round over the candidates: each is tried once in a round, and those that failed lately come last."""
+    """Round over the candidates: each is tried once in a round, in an order of its own, and those that failed lately come last."""
 
-    def __init__(self, endpoints: int) -> None:
-        """Begins anywhere, so that many clients spread over all coordinators."""
-        self._begin_at = random.randrange(1 << 30)
+    def __init__(self, endpoints: int, random: Random) -> None:
+        """Makes a route that has not begun."""
+        self._random = random
         self._round: deque[Candidate] = deque()
         self._failed_at: dict[Candidate, int] = {}
         # There is more than one to choose from.
@@ -30,11 +31,9 @@ class Route:
         """Begins another round."""
         self.is_several |= len(candidates) > 1
         self._failed_at = {one: at for one, at in self._failed_at.items() if now - at < TROUBLED}
-        if candidates:
-            begin_at = self._begin_at % len(candidates)
-            candidates = candidates[begin_at:] + candidates[:begin_at]
-            self._begin_at = begin_at + 1
-        # The one that failed longest ago comes first of those.
+        # In a common order, all clients of a coordinator that goes away would move to the same one.
+        candidates = self._random.sample(candidates, len(candidates))
+        # Of those that failed, the one that failed longest ago comes first.
         self._round = deque(sorted(candidates, key=lambda one: self._failed_at.get(one, -1)))
 
     def next(self) -> Candidate | None:

@@ -36,7 +36,7 @@ from ._machine.fate import fate_of_answer
 from ._machine.stream import CLOSE_TIMEOUT
 from ._renewing import Renewing
 from ._route import Pauses, Route, least_final, most_telling
-from ._transport import Settings, check_fork
+from ._transport import Settings, check_process
 from .errors import ConnectError, Forked, LostReason, SessionClosed
 from .v1 import session_pb2
 
@@ -44,6 +44,7 @@ log = logging.getLogger("leasehold")
 
 LONGEST_SLEEP = SECOND
 """Longest sleep of the driver. Timers do not count time for which the machine was suspended: one set for long would ring late."""
+_INVALID_ARGUMENT = 3
 MOST_OVERDUE = 64
 """Most connections kept that did not open in time."""
 
@@ -53,7 +54,7 @@ class SessionLoop(Events):
 
     def __init__(self, settings: Settings, open: session_pb2.SessionOpen) -> None:
         """Makes a session without a connection. `start` begins to connect."""
-        check_fork()
+        check_process()
         self._settings = settings
         self._machine = Machine(settings.connect_timeout, open, lambda: os.urandom(16))
         self._loop = asyncio.get_running_loop()
@@ -67,7 +68,7 @@ class SessionLoop(Events):
         self._background: set[asyncio.Task[None]] = set()
         # Goodbyes that the end of the session waits for.
         self._seen_off: list[asyncio.Task[None]] = []
-        self._route = Route(len(settings.endpoints))
+        self._route = Route(len(settings.endpoints), random.Random())
         self._round_errors: list[ConnectError] = []
         self._pause: int | None = None
         self._pauses = Pauses(settings.backoff_min, settings.backoff_max)
@@ -187,7 +188,13 @@ class SessionLoop(Events):
     def _send(self, stream: int, request: session_pb2.SessionRequest) -> None:
         for connection in (self._current, self._next):
             if connection and connection.number == stream:
-                connection.push(request)
+                try:
+                    connection.push(request)
+                except Exception as error:
+                    # As if the coordinator had refused it: it would fail on each stream.
+                    failure = session_pb2.SessionFailure(code=_INVALID_ARGUMENT, reason="INVALID_FIELD", message=str(error))
+                    answer = session_pb2.SessionResponse(request_id=request.request_id, error=failure)
+                    self._machine.message(now(), stream, answer)
                 return
 
     def _on_opened(self, stream: int, info: SessionInfo) -> None:
@@ -222,6 +229,8 @@ class SessionLoop(Events):
                 surplus, self._overdue = self._overdue[:-MOST_OVERDUE], self._overdue[-MOST_OVERDUE:]
                 for one in surplus:
                     self._spawn(one.cut())
+                    # As if its coordinator had ended it.
+                    self._machine.overdue_ended(now(), Fate.DROPPED)
             else:
                 self._spawn(connection.cut())
             self._attempt_failed(connection.candidate, error)
@@ -239,7 +248,7 @@ class SessionLoop(Events):
         if self._alarm:
             self._alarm.cancel()
         if not self._opened.done():
-            self._opened.set_exception(ConnectError.ended(self._endpoints()))
+            self._opened.set_exception(SessionClosed(""))
         # Nobody may wait for it any more.
         self._opened.exception()
         if not self._ended.done():
@@ -405,6 +414,9 @@ class SessionLoop(Events):
         """Handles a message."""
         if connection.number is not None and connection in (self._current, self._next):
             self._machine.message(now(), connection.number, message)
+            self._settle()
+        elif connection in self._overdue:
+            self._machine.overdue_message(now(), message)
             self._settle()
         elif message.HasField("closed"):
             connection.has_ended.set()

@@ -14,8 +14,10 @@ import grpc.aio
 from . import _fork
 from ._clock import SECOND
 from ._credentials import Credentials
-from ._endpoints import Endpoint
+from ._endpoints import Candidate, Endpoint
 from ._failure import Failure, from_rpc
+from ._patched import check_threads
+from ._probe import mismatch_at
 from ._version import VERSION
 from .errors import ConnectError, Forked
 
@@ -25,7 +27,9 @@ TraceSource = Callable[[], str | None]
 """Function that returns the present trace context as a `traceparent`, or none."""
 
 KEEP_ALIVE_MS = 10_000
-"""Interval of probes on a quiet connection, and time limit of their answers."""
+"""Interval of probes on a quiet connection for calls and events, and time limit of their answers."""
+LONGEST_TRACE = 256
+"""Longest trace context that is passed on."""
 UNREAD = 64 << 10
 """Most bytes of a stream of events that may lie here unread; the coordinator keeps the rest."""
 
@@ -55,11 +59,16 @@ class Settings:
             # A trace is not worth a release that is never sent.
             log.debug("the source of traces failed", exc_info=True)
             return ""
-        return trace if isinstance(trace, str) else ""
+        # It becomes a field of a message, or a header.
+        is_usable = isinstance(trace, str) and len(trace) <= LONGEST_TRACE and trace.isascii() and trace.isprintable()
+        return trace if trace and is_usable else ""
 
     def channel(self, endpoint: Endpoint, target: str | None = None, *, probed: bool = False) -> grpc.aio.Channel:
-        """Returns a channel to an endpoint, or to one of its addresses, where the one that the URL names must answer."""
-        check_fork()
+        """Returns a channel to an endpoint, or to one of its addresses, where the one that the URL names must answer.
+
+        The connection of a session is not probed: the session misses answers to its heartbeats, and lives as long as its TTL says.
+        """
+        check_process()
         authority = endpoint.authority
         if endpoint.is_encrypted and self.credentials.server_name:
             # C core refuses a call to another name than the one that it verifies.
@@ -99,15 +108,17 @@ class Settings:
         return metadata
 
 
-def check_fork() -> None:
-    """Fails in the fork of a process that used gRPC, whose threads did not come along."""
+def check_process() -> None:
+    """Fails where gRPC can't be used: without real threads, and in the fork of a process that used it, whose threads did not come along."""
+    check_threads()
     if not _fork.uses_grpc():
         what = "connect after the fork only, or start processes by spawn or forkserver"
         raise Forked(f"gRPC can't be used in the fork of a process that used it: {what}")
 
 
-async def connect(channel: grpc.aio.Channel, endpoint: Endpoint, limit: int) -> None:
-    """Waits until a channel is connected. Fails at its first failure, or after so many nanoseconds."""
+async def connect(channel: grpc.aio.Channel, candidate: Candidate, limit: int) -> None:
+    """Waits until a channel to an address is connected. Fails at its first failure, or after so many nanoseconds."""
+    endpoint = candidate.endpoint
     try:
         async with asyncio.timeout(limit / SECOND):
             while True:
@@ -115,17 +126,22 @@ async def connect(channel: grpc.aio.Channel, endpoint: Endpoint, limit: int) -> 
                 if state is grpc.ChannelConnectivity.READY:
                     return
                 if state is grpc.ChannelConnectivity.TRANSIENT_FAILURE:
-                    raise ConnectError.broke(endpoint.url, await _why(channel))
+                    raise ConnectError.broke(endpoint.url, await _why(channel, candidate))
                 await channel.wait_for_state_change(state)
     except TimeoutError:
         raise ConnectError.timed_out(endpoint.url, limit) from None
 
 
-async def _why(channel: grpc.aio.Channel) -> Failure:
+async def _why(channel: grpc.aio.Channel, candidate: Candidate) -> Failure:
     """Returns why a channel can't connect: a call fails at once, and says so."""
     call: Any = channel.unary_unary("/leasehold.v1.AdminService/GetStatus")
+    failure = Failure("UNAVAILABLE", message="the connection broke", is_transport=True)
     try:
         await call(b"", timeout=1)
     except grpc.aio.AioRpcError as error:
-        return from_rpc(error)
-    return Failure("UNAVAILABLE", message="the connection broke", is_transport=True)
+        failure = from_rpc(error)
+    if failure.is_transport and not failure.is_mismatch and not candidate.endpoint.is_encrypted:
+        mismatch = await mismatch_at(*candidate.address)
+        if mismatch:
+            return Failure(failure.code, message=mismatch, is_transport=True)
+    return failure

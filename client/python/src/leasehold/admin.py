@@ -6,8 +6,9 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from types import TracebackType
 
+from . import _arguments as arguments
 from ._calls import Calls, Feed
-from ._clock import Seconds, nanos, wire
+from ._clock import Seconds, wire
 from .v1 import admin_pb2
 from .views import CoordinatorView, EndedSession, LockEvent, LockView, SessionView
 
@@ -109,7 +110,7 @@ class Admin:
 
     async def get_lock(self, name: str) -> LockView:
         """Returns one lock. A free name is shown as free."""
-        request = admin_pb2.GetLockRequest(name=name)
+        request = admin_pb2.GetLockRequest(name=arguments.name(name))
         answer = await self._calls.call(_SERVICE + "GetLock", request, admin_pb2.GetLockResponse, repeats=True)
         return LockView._from(answer.lock)
 
@@ -142,7 +143,7 @@ class Admin:
 
         Returns whether there was such a holder or waiter.
         """
-        request = admin_pb2.ForceReleaseRequest(name=name)
+        request = admin_pb2.ForceReleaseRequest(name=arguments.name(name))
         if token is not None:
             request.fencing_token = token
         if waiter is not None:
@@ -152,9 +153,9 @@ class Admin:
 
     async def request_release(self, name: str, *, token: int = 0, reason: str = "", within: Seconds | None = None) -> int:
         """Asks the holders of a lock, or the one with this token, to release it. Returns how many were asked."""
-        request = admin_pb2.RequestReleaseRequest(name=name, fencing_token=token, reason=reason)
+        request = admin_pb2.RequestReleaseRequest(name=arguments.name(name), fencing_token=token, reason=reason)
         if within is not None:
-            request.within.CopyFrom(wire(nanos(within)))
+            request.within.CopyFrom(wire(arguments.nanos(within, "within")))
         answer = await self._calls.call(_SERVICE + "RequestRelease", request, admin_pb2.RequestReleaseResponse, repeats=False)
         return answer.asked_count
 
@@ -166,7 +167,7 @@ class Admin:
 
     async def check_token(self, name: str, token: int) -> bool:
         """Returns whether a fencing token is still the newest of its name."""
-        request = admin_pb2.CheckTokenRequest(name=name, fencing_token=token)
+        request = admin_pb2.CheckTokenRequest(name=arguments.name(name), fencing_token=token)
         answer = await self._calls.call(_SERVICE + "CheckToken", request, admin_pb2.CheckTokenResponse, repeats=True)
         return answer.current
 

@@ -9,18 +9,18 @@ It needs the extra `leasehold[celery]`. Settings of the app:
 
 from __future__ import annotations
 
+import copy
 import json
 import logging
-import os
-import socket
 import time
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from celery.beat import PersistentScheduler
 
 from . import sync
 from ._candidate import Candidate
+from ._client_name import client_name
 
 __all__ = ["LeaderMixin", "LeaderScheduler"]
 
@@ -43,6 +43,21 @@ else:
     _Scheduler = object
 
 
+def _as_sent(entry: Any, at: datetime) -> Any:
+    """Returns an entry as it is after it was sent at this time.
+
+    Not by its class: entries of other schedulers are made of rows of a database, which only the leader may change.
+    """
+    sent = object.__new__(type(entry))
+    vars(sent).update(vars(entry))
+    sent.last_run_at, sent.total_run_count = at, entry.total_run_count + 1
+    if hasattr(entry, "model"):
+        # django-celery-beat's, which counts there whether a task that is to run once has run.
+        sent.model = copy.copy(entry.model)
+        sent.model.last_run_at, sent.model.total_run_count = at, sent.total_run_count
+    return sent
+
+
 class LeaderMixin(_Scheduler):
     """Mixin over a scheduler of Celery beat: `class Mine(LeaderMixin, TheirScheduler)`.
 
@@ -59,6 +74,7 @@ class LeaderMixin(_Scheduler):
     _led = False
     _has_sent = False
     _sent_until = 0.0
+    _noted: Any = None
 
     def tick(self, *args: Any, **kwargs: Any) -> float:
         """Sends what is due if this process leads. Returns the seconds until the next call."""
@@ -77,6 +93,9 @@ class LeaderMixin(_Scheduler):
             self._note_sent(self._sent_until)
             # It has the entries as they were when this process led before.
             self._heap = None
+        elif hasattr(self, "schedule_changed") and self.schedule is not self._noted:
+            # Read from the database again, which the leader before may not have told of all that it sent.
+            self._note_sent(self._sent_until)
         began = time.time()
         delay = super().tick(*args, **kwargs)
         if self._has_sent and (delay is None or delay > 0):
@@ -108,7 +127,7 @@ class LeaderMixin(_Scheduler):
         # Not before the first tick: beat makes schedulers to look at them, and may fork before it begins.
         conf = self.app.conf
         try:
-            arguments = {"client_name": self._name(), **(conf.get("leasehold_connect") or {})}
+            arguments = {"client_name": client_name("celery-beat"), **(conf.get("leasehold_connect") or {})}
             self._client = sync.connect(conf.get("leasehold_endpoints") or "http://127.0.0.1:7420", **arguments)
             election = conf.get("leasehold_election") or "celery-beat"
             self._candidate = Candidate(self._client, election, self._value(), on_value=self._on_value)
@@ -119,12 +138,8 @@ class LeaderMixin(_Scheduler):
             self._candidate = self._client = None
         return self._candidate
 
-    @staticmethod
-    def _name() -> str:
-        return f"celery-beat@{socket.gethostname()}:{os.getpid()}"
-
     def _value(self, sent_until: float | None = None) -> str:
-        return json.dumps({"beat": self._name(), "sent_until": sent_until})
+        return json.dumps({"beat": client_name("celery-beat"), "sent_until": sent_until})
 
     def _on_value(self, value: bytes) -> None:
         """Takes what a leader says that it has sent."""
@@ -137,12 +152,13 @@ class LeaderMixin(_Scheduler):
 
     def _note_sent(self, until: float) -> None:
         """Notes as sent what fell due until then, which a leader has sent."""
-        for name, entry in list(self.schedule.items()):
+        self._noted = self.schedule
+        for name, entry in list(self._noted.items()):
             try:
                 ago = timedelta(seconds=time.time() - until)
                 # It fell due no later than that moment.
                 if entry.schedule.remaining_estimate(entry.last_run_at) <= -ago:
-                    self.schedule[name] = entry._next_instance(entry.default_now() - ago)
+                    self._noted[name] = _as_sent(entry, entry.default_now() - ago)
             except Exception:
                 # As beat does: one entry whose next run can't be calculated stops no other.
                 log.exception("beat: failed to calculate the next run of %r", name)

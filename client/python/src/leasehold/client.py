@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping
 from types import TracebackType
 
+from . import _arguments as arguments
 from ._calls import Calls
-from ._clock import Seconds, nanos
+from ._clock import Seconds
 from ._credentials import Credentials, PathLike, Tls
 from ._endpoints import parse
 from ._machine import LockSpec
@@ -14,6 +16,7 @@ from ._transport import Settings, TraceSource
 from .actor import Actor
 from .admin import Admin
 from .election import Election
+from .errors import InvalidArgument, SessionClosed
 from .hold import Hold, Holds
 from .request import LockRequest, Semaphore, first, spec
 from .session import Session, SessionInfo, SessionOptions
@@ -33,13 +36,32 @@ class Client:
         self._settings, self._options = settings, options
         self._calls: Calls | None = None
         self._session: Session | None = None
+        # One call opens it, and others wait for that.
+        self._opening = asyncio.Lock()
+        self._opening_in: asyncio.AbstractEventLoop | None = None
+        self._opened: Session | None = None
+        self._is_closed = False
 
     async def open(self) -> None:
-        """Connects, and opens the session. Raises `ConnectError` if no coordinator can be reached or serves it."""
-        if self._session is None:
-            session = Session(self._settings, self._options)
-            await session.open()
-            self._session = session
+        """Connects, and opens the session. Does nothing if it is open; calls at the same time open one session.
+
+        Raises `ConnectError` if no coordinator can be reached or serves it, and `SessionClosed` once the client was closed.
+        """
+        loop = asyncio.get_running_loop()
+        if self._opening_in not in (None, loop):
+            raise RuntimeError("another event loop opens the client: connect once in each, or use leasehold.sync")
+        self._opening_in = loop
+        try:
+            async with self._opening:
+                if self._session is None and not self._is_closed:
+                    session = self._opened = Session(self._settings, self._options)
+                    await session.open()
+                    self._session = session
+        finally:
+            if not self._opening.locked():
+                self._opening_in = None
+        if self._is_closed:
+            raise SessionClosed("")
 
     async def __aenter__(self) -> Client:
         """Connects."""
@@ -52,8 +74,10 @@ class Client:
 
     async def close(self) -> None:
         """Closes the session, and all connections. Its locks are lost first, then the coordinator hands them on."""
-        if self._session:
-            await self._session.close()
+        self._is_closed = True
+        session = self._session or self._opened
+        if session:
+            await session.close()
         if self._calls:
             await self._calls.close()
 
@@ -61,6 +85,8 @@ class Client:
     def session(self) -> Session:
         """The session that the client's locks are held through."""
         if self._session is None:
+            if self._is_closed:
+                raise SessionClosed("")
             raise RuntimeError("the client is not open: use `async with`, or await `open()`")
         return self._session
 
@@ -95,8 +121,11 @@ class Client:
         - `max_hold`: longest time for which it may be held.
         - `actor`: the flow that asks, for deadlock detection and reentrancy.
         - `reentrant`: the actor may hold it already. Default of `actor` then: that of the running task.
+
+        Raises `InvalidArgument` if an argument is out of its bounds, and `TypeError` if it has a wrong type.
         """
-        lock = LockSpec(name, LockMode.SHARED if shared else LockMode.EXCLUSIVE)
+        arguments.instance(shared, bool, "shared")
+        lock = LockSpec(arguments.name(name), LockMode.SHARED if shared else LockMode.EXCLUSIVE)
         asked = spec(
             [lock],
             several=False,
@@ -125,7 +154,7 @@ class Client:
         The other arguments are those of `lock`. Such requests never deadlock with one another, whatever the order of the names.
         """
         asked = spec(
-            [LockSpec(lock) if isinstance(lock, str) else lock for lock in locks],
+            arguments.locks(locks),
             several=True,
             wait=wait,
             value=value,
@@ -138,7 +167,7 @@ class Client:
 
     def semaphore(self, name: str, limit: int, *, limit_revision: int = 0) -> Semaphore:
         """Returns a semaphore with this total of permits."""
-        return Semaphore(self.session, name, limit, limit_revision)
+        return Semaphore(self.session, arguments.name(name), arguments.limit(limit), arguments.revision(limit_revision))
 
     def election(self, name: str, *, value: bytes | str = b"", wait: Seconds | None = None, lock_delay: Seconds = 0) -> Election:
         """Returns an election, in which this client campaigns with this value for observers to see."""
@@ -158,6 +187,7 @@ class Client:
 
     def on(self, session: Session) -> Client:
         """Returns a client whose locks are held through this session. Closing it closes the session."""
+        arguments.instance(session, Session, "session")
         client = Client(self._settings, self._options)
         client._session = session
         return client
@@ -166,7 +196,7 @@ class Client:
 def connect(
     endpoints: str | Iterable[str],
     *,
-    client_name: str = "",
+    client_name: str | None = None,
     ttl: Seconds | None = None,
     disconnect_grace: Seconds = 0,
     metadata: Mapping[str, str] | None = None,
@@ -182,7 +212,7 @@ def connect(
 
     Use it as an asynchronous context manager: that connects.
 
-    - `client_name`: name for operators.
+    - `client_name`: name for operators. Default: the program, host and process, such as `billing@web-1/4711`.
     - `ttl`: how long locks last without a heartbeat. Default: the coordinator's, 10 s.
     - `disconnect_grace`: how long the coordinator keeps the locks for a resume after the connection broke. Default: 0.
     - `metadata`: free text for operators.
@@ -191,16 +221,27 @@ def connect(
     - `tls`, `token`, `token_file`, `allow_plaintext_token`: credentials. Files may be replaced at any time.
     - `trace_context`: function that returns the present `traceparent`, such as `leasehold.opentelemetry.trace_context`.
 
-    Raises `ConnectError` if an endpoint is no URL, or a credential can't be used.
+    Raises `ConnectError` if an endpoint is no URL, or a credential can't be used; `InvalidArgument`, or `TypeError`, if another
+    argument can't be.
     """
     parsed = parse(endpoints)
+    arguments.instance(backoff, (tuple, list), "backoff")
+    if len(backoff) != 2:
+        raise InvalidArgument("backoff", "must be the shortest and the longest pause")
+    if trace_context is not None and not callable(trace_context):
+        raise TypeError(f"trace_context: expected a function, got {type(trace_context).__name__}")
     settings = Settings(
         parsed,
         Credentials(parsed, tls, token, token_file, allow_plaintext_token),
-        nanos(connect_timeout),
-        nanos(backoff[0]),
-        nanos(backoff[1]),
+        arguments.nanos(connect_timeout, "connect_timeout"),
+        arguments.nanos(backoff[0], "backoff"),
+        arguments.nanos(backoff[1], "backoff"),
         trace_context,
     )
-    options = SessionOptions(client_name, ttl, disconnect_grace, dict(metadata or {}))
+    options = SessionOptions(
+        None if client_name is None else arguments.text(client_name, "client_name", arguments.LONGEST_TEXT),
+        None if ttl is None else arguments.nanos(ttl, "ttl"),
+        arguments.nanos(disconnect_grace, "disconnect_grace"),
+        arguments.metadata(metadata),
+    )
     return Client(settings, options)

@@ -9,13 +9,15 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TypeVar
 
+from . import _arguments as arguments
 from ._calls import Calls, Feed
-from ._clock import SECOND, Seconds, nanos, now
+from ._clock import SECOND, Seconds, now
 from ._machine import AcquireSpec, HoldResult, LockSpec
 from ._route import Pauses
+from ._scope import close_scope, take_scope
 from .actor import Actor
-from .errors import AcquireError, AlreadyCandidate, Busy, LockLost, TimedOut
-from .hold import Hold, close_scope, take_scope
+from .errors import AcquireError, AlreadyCandidate, Busy, LockLost, LostReason, TimedOut
+from .hold import Hold
 from .session import Session
 from .v1 import election_pb2
 from .views import Leader, LeaderChange
@@ -61,6 +63,11 @@ class Term(Leadership):
 
     _was_lost: LockLost | None = None
 
+    def _check_not_lost(self) -> None:
+        # A body that begins too late is cancelled, and the loop goes on.
+        if self.lost_reason is LostReason.RELEASED:
+            super()._check_not_lost()
+
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> bool:
         """Ends the body, then resigns."""
         try:
@@ -90,13 +97,13 @@ class Election:
     def __init__(self, session: Session, calls: Calls, name: str, value: bytes | str, wait: Seconds | None, lock_delay: Seconds) -> None:
         """Makes an election, for which nothing is asked yet."""
         self._session, self._calls = session, calls
-        self.name = name
+        self.name = arguments.name(name)
         """The election's name."""
         self._spec = AcquireSpec(
-            (LockSpec(name),),
-            wait=None if wait is None else nanos(wait),
-            value=value.encode() if isinstance(value, str) else value,
-            lock_delay=nanos(lock_delay),
+            (LockSpec(self.name),),
+            wait=arguments.wait_nanos(wait),
+            value=arguments.value_bytes(value),
+            lock_delay=arguments.nanos(lock_delay, "lock_delay"),
         )
 
     async def campaign(self, value: bytes | str | None = None) -> Leadership:
@@ -107,6 +114,9 @@ class Election:
         return await self._campaign(Leadership, value)
 
     async def _campaign(self, kind: type[L], value: bytes | str | None) -> L:
+        spec = replace(self._spec, actor=Actor().number)
+        if value is not None:
+            spec = replace(spec, value=arguments.value_bytes(value))
         candidacies = self._session._candidacies
         candidacy = candidacies.get(self.name)
         if candidacy is not None and not (candidacy and candidacy[0].lost_reason):
@@ -119,9 +129,6 @@ class Election:
             if candidacies.get(self.name) is mine:
                 del candidacies[self.name]
 
-        spec = replace(self._spec, actor=Actor().number)
-        if value is not None:
-            spec = replace(spec, value=value.encode() if isinstance(value, str) else value)
         try:
             granted = await self._session._grant(spec)
         except BaseException:

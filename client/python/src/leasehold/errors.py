@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from ._failure import Failure, FieldViolation
+from ._failure import Failure, FieldViolation, invalid_field
 from .views import Holder
 
 __all__ = [
@@ -22,12 +22,14 @@ __all__ = [
     "ForceReleased",
     "Forked",
     "HoldError",
+    "InvalidArgument",
     "LeaseholdError",
     "LimitMismatch",
     "LimitReached",
     "LockLost",
     "LockSuspended",
     "LostReason",
+    "MonkeyPatched",
     "PermissionDenied",
     "Refused",
     "SelfDeadlock",
@@ -75,8 +77,34 @@ class LeaseholdError(Exception):
     """Base of all errors of this library."""
 
 
+class InvalidArgument(LeaseholdError, ValueError):
+    """An argument is out of its bounds. Nothing was sent, and nothing else is affected. One of a wrong type raises `TypeError`."""
+
+    is_retryable = False
+    """Whether the same call may succeed later: no."""
+
+    def __init__(self, field: str, description: str) -> None:
+        """Makes the error of an argument, or of a part of one."""
+        self.failure = invalid_field(field, description)
+        """What a coordinator would have answered."""
+        super().__init__(self.failure.message)
+
+
 class Forked(LeaseholdError):
     """This process is the fork of one that used a client. Connect after the fork only, or start processes by spawn or forkserver."""
+
+
+class MonkeyPatched(LeaseholdError):
+    """gevent or eventlet has replaced the threads of this process, so that a client would freeze it. Use workers with threads."""
+
+    def __init__(self, library: str, patch: str, instead: str) -> None:
+        """Makes the error of what this library has replaced."""
+        super().__init__(
+            f"{library} has replaced the threads of this process ({patch}), and gRPC would freeze it: "
+            f"use workers with threads or processes ({instead}), or a process that is not patched"
+        )
+        self.library = library
+        """The library: `gevent` or `eventlet`."""
 
 
 class CallFailed(LeaseholdError):
@@ -147,6 +175,8 @@ class ConnectError(LeaseholdError):
     @classmethod
     def broke(cls, endpoint: str, failure: Failure) -> ConnectError:
         """Returns the error of a connection or stream that ended with this failure."""
+        if failure.is_foreign:
+            return cls(ConnectErrorKind.MISMATCH, endpoint, f"the server at {endpoint} is no coordinator: {failure}", failure)
         if not failure.is_transport:
             kind = _REFUSALS.get(failure.code, ConnectErrorKind.REFUSED)
             return cls(kind, endpoint, f"the coordinator at {endpoint} refused to open a session: {failure}", failure)
@@ -300,11 +330,11 @@ class Unavailable(AcquireError):
 
 
 class SessionClosed(AcquireError):
-    """The session was closed."""
+    """The client or its session was closed, or a fault ended it, which the log has. Make another client."""
 
     def __init__(self, name: str) -> None:
-        """Makes the error."""
-        super().__init__(name, f"failed to acquire lock {name!r}: the session was closed")
+        """Makes the error. The name is empty if no lock was asked for."""
+        super().__init__(name, f"failed to acquire lock {name!r}: the session was closed" if name else "the client was closed")
 
 
 class AlreadyCandidate(AcquireError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import warnings
 import weakref
@@ -10,11 +11,13 @@ from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import Any
 
+from . import _arguments as arguments
 from ._clock import SECOND, now
 from ._driver import Driver
 from ._failure import Failure
 from ._lease import LockState, ReleaseRequest
 from ._machine import Change, Downgrade, Granted, HoldResult, Reduce, Value
+from ._scope import Scope, close_scope, take_scope
 from .errors import ChangeRefused, HoldError, LockLost, LockSuspended, LostReason, Unconfirmed
 
 __all__ = ["Hold", "Holds", "LockState", "ReleaseRequest"]
@@ -29,83 +32,6 @@ def failed(name: str, token: int, result: HoldResult) -> HoldError:
     if isinstance(result, Failure):
         return ChangeRefused(name, result)
     return Unconfirmed(name)
-
-
-def add_context(error: BaseException, lost: LockLost) -> None:
-    """Shows a loss beside the body's own error, which goes on as it is."""
-    seen = error
-    while seen.__context__ is not None and seen.__context__ is not lost:
-        seen = seen.__context__
-    if seen is not lost:
-        seen.__context__ = lost
-    error.add_note(str(lost))
-
-
-class Scope:
-    """Body that runs while locks are held. A loss cancels it, as `asyncio.timeout` does."""
-
-    def __init__(self, holds: Sequence[Hold]) -> None:
-        """Makes the scope of the running task."""
-        self._holds = holds
-        task = asyncio.current_task()
-        if task is None:
-            raise RuntimeError("a lock's body must run in a task")
-        self._task = task
-        self._cancelling = task.cancelling()
-        self._is_open = True
-        self._is_stopped = False
-        for hold in holds:
-            hold._when_lost(self._stop)
-
-    def _stop(self) -> None:
-        if self._is_open and not self._is_stopped:
-            self._is_stopped = True
-            self._task.cancel()
-
-    @property
-    def is_mine(self) -> bool:
-        """Whether it is that of the running task."""
-        return self._task is asyncio.current_task()
-
-    def lost(self) -> LockLost | None:
-        """Returns the first of the losses, if there is one."""
-        return next((lost for hold in self._holds if (lost := hold.loss)), None)
-
-    async def close(self, error: BaseException | None) -> None:
-        """Ends the scope, after the body has ended with this error or with none.
-
-        Raises `LockLost` if a lock was lost before the body ended, unless the body failed with an error of its own.
-        """
-        came_here: asyncio.CancelledError | None = None
-        if error is None:
-            try:
-                for hold in self._holds:
-                    # Not made under the lock from beginning to end, if it turns out to be lost.
-                    await hold._leaves_suspension()
-            except asyncio.CancelledError as cancelled:
-                error = came_here = cancelled
-        lost = self.lost()
-        self._is_open = False
-        if self._is_stopped and self._task.uncancel() <= self._cancelling:
-            if isinstance(error, asyncio.CancelledError):
-                if lost:
-                    raise lost from error
-            else:
-                await self._take_cancellation()
-        if lost and error is None:
-            raise lost
-        if lost and error and not (isinstance(error, LockLost) and error.name == lost.name):
-            add_context(error, lost)
-        if came_here:
-            raise came_here
-
-    async def _take_cancellation(self) -> None:
-        """Takes the cancellation of the scope if it has not reached the body, so that it does not reach what follows."""
-        try:
-            await asyncio.sleep(0)
-        except asyncio.CancelledError:
-            if self._task.cancelling() > self._cancelling:
-                raise
 
 
 class Hold:
@@ -248,12 +174,15 @@ class Hold:
 
     async def wait_lost(self) -> LostReason:
         """Waits until it is lost or released, and returns why. Not while it is only suspended."""
+        self._driver.check_loop()
         while (reason := self.lost_reason) is None:
             await self._changed.wait()
         return reason
 
     async def changed(self, state: LockState | None = None) -> LockState:
         """Waits until the state differs from this one, by default the present one; returns at once if it is lost."""
+        arguments.instance(state, (LockState, type(None)), "state")
+        self._driver.check_loop()
         before = state or self.state
         while (present := self.state) is before and present is not LockState.LOST:
             await self._changed.wait()
@@ -269,6 +198,7 @@ class Hold:
 
     async def wait_release_requested(self) -> ReleaseRequest | None:
         """Waits until an operator asks for its release, at once if one did; returns none once it is lost or released."""
+        self._driver.check_loop()
         while self.lost_reason is None:
             if self.release_request:
                 return self.release_request
@@ -282,10 +212,12 @@ class Hold:
 
         Call it as often as you like: every call has the outcome of the first. A cancelled call does not stop it. Returns false if the
         lock was lost before. Raises `Unconfirmed` if no coordinator confirmed it within ten seconds, or `ChangeRefused`; what was not
-        carried out is repeated in the background, and otherwise the lock ends with its lease.
+        carried out is repeated in the background, and otherwise the lock ends with its lease. In another event loop it raises
+        `RuntimeError`, and the lock is given back all the same.
         """
         self._driver.check_fork()
         release = self._begin_release()
+        self._driver.check_loop()
         if release is None:
             return False
         result = await asyncio.shield(release)
@@ -299,12 +231,28 @@ class Hold:
         """Ends the hold here first, then tells the session: this process must not believe in it once it may be handed on."""
         if self._is_told or self._lease.is_forked:
             return self._release
+        if not self._driver.is_here:
+            # Given back where it belongs.
+            self._forget()
+            return None
         self._is_told = True
         was_lost = self._lease.end(now(), LostReason.RELEASED)
         # A lost one is told too, for the session to forget it.
         trace = self._driver.settings.trace()
         self._release = self._driver.release(self._key, trace, waits=was_lost is None)
         return self._release
+
+    def _forget(self) -> bool:
+        """Releases it from outside of the event loop, without an answer. Returns whether it was held until now."""
+        if self._is_told or self._lease.is_forked:
+            return False
+        self._is_told = True
+        was_lost = self._lease.end(now(), LostReason.RELEASED)
+        driver, key = self._driver, self._key
+        # The loop may end at this moment, and everything with it.
+        with contextlib.suppress(RuntimeError):
+            driver.loop.call_soon_threadsafe(lambda: driver.release(key, "", waits=False))
+        return was_lost is None
 
     async def _release_quietly(self) -> None:
         try:
@@ -314,7 +262,7 @@ class Hold:
 
     async def set_value(self, value: bytes | str) -> None:
         """Changes the value attached to the hold, at most 4 KiB. Raises `HoldError` if that was not confirmed."""
-        await self._change(Value(value.encode() if isinstance(value, str) else value))
+        await self._change(Value(arguments.value_bytes(value)))
 
     async def downgrade(self) -> None:
         """Turns an exclusive hold into a shared one, in one step. Raises `HoldError` if that was not confirmed."""
@@ -322,13 +270,10 @@ class Hold:
 
     async def keep(self, permits: int) -> None:
         """Gives permits of a semaphore back, and keeps so many. Raises `HoldError` if that was not confirmed."""
-        if not isinstance(permits, int):
-            raise TypeError("permits are a whole number")
-        if permits < 1:
-            raise ValueError("a hold keeps at least one permit; release it instead")
-        await self._change(Reduce(permits))
+        await self._change(Reduce(arguments.whole(permits, "permits", 1, arguments.MOST_PERMITS)))
 
     async def _change(self, change: Change) -> None:
+        self._check_not_lost()
         result = await self._driver.change(self._key, change, self._driver.settings.trace())
         if result is not None:
             raise failed(self.name, self.token, result)
@@ -336,7 +281,8 @@ class Hold:
     # The body.
 
     async def __aenter__(self) -> Hold:
-        """Begins the body."""
+        """Begins the body. Raises `LockLost` if it is lost or released already."""
+        self._check_not_lost()
         self._scopes.append(Scope([self]))
         return self
 
@@ -347,38 +293,21 @@ class Hold:
         await close_scope(take_scope(self._scopes), [self], error)
         return None
 
+    def _check_not_lost(self) -> None:
+        """Fails if it is lost or released; not while it is suspended."""
+        if reason := self.lost_reason:
+            raise LockLost(self.name, self.token, reason)
+
     def __del__(self) -> None:
         """Releases a hold that was forgotten, with a warning."""
         if getattr(self, "_is_told", True) or self._lease.is_forked:
             return
-        self._is_told = True
-        if self._lease.end(now(), LostReason.RELEASED) is None:
+        if self._forget():
             warnings.warn(f"the hold of lock {self.name!r} was dropped without a release", ResourceWarning, stacklevel=2)
-        driver, key = self._driver, self._key
-        if not driver.loop.is_closed():
-            driver.loop.call_soon_threadsafe(lambda: driver.release(key, "", waits=False))
 
     def __repr__(self) -> str:
         """Shows name, token and state."""
         return f"<{type(self).__name__} {self.name!r} token={self.token} {self.state.value}>"
-
-
-def take_scope(scopes: list[Scope]) -> Scope:
-    """Removes the last scope of the running task."""
-    index = max(index for index, scope in enumerate(scopes) if scope.is_mine)
-    return scopes.pop(index)
-
-
-async def close_scope(scope: Scope, holds: Sequence[Hold], error: BaseException | None) -> None:
-    """Ends a scope, then releases its holds, whatever happened. A cancellation does not keep any of them."""
-    try:
-        await scope.close(error)
-    finally:
-        # All are told before anything is awaited.
-        for hold in holds:
-            hold._begin_release()
-        for hold in holds:
-            await hold._release_quietly()
 
 
 class Holds(Sequence[Hold]):
@@ -435,7 +364,9 @@ class Holds(Sequence[Hold]):
         return all(outcomes)
 
     async def __aenter__(self) -> Holds:
-        """Begins the body."""
+        """Begins the body. Raises `LockLost` if one of them is lost or released already."""
+        for hold in self._holds:
+            hold._check_not_lost()
         self._scopes.append(Scope(self._holds))
         return self
 

@@ -19,7 +19,8 @@ from redis.exceptions import LockError, LockNotOwnedError
 from redis.lock import Lock as RedisLock
 
 from . import sync
-from ._clock import SECOND, nanos, now
+from ._arguments import nanos
+from ._clock import SECOND, now
 from .errors import Busy, CallFailed, LeaseholdError, TimedOut, Unavailable, Unconfirmed
 
 __all__ = ["Lock", "lock_class"]
@@ -144,7 +145,7 @@ class Lock(RedisLock):
         if blocking_timeout is None:
             blocking_timeout = self.blocking_timeout
         value = token.encode() if isinstance(token, str) else token or uuid.uuid4().hex.encode()
-        length = nanos(self.timeout) if self.timeout else None
+        length = nanos(self.timeout, "timeout") if self.timeout else None
         with self._translated():
             try:
                 hold = self.client.lock(self.name, wait=blocking_timeout if blocking else 0, value=value).acquire()
@@ -174,14 +175,14 @@ class Lock(RedisLock):
     def do_extend(self, additional_time: float, replace_ttl: bool) -> Literal[True]:
         """Moves the deadline. Raises `LockNotOwnedError` if it is not held any more."""
         held: _Held | None = self.local.held
-        if held is None or not held.extend(nanos(additional_time), replaces=replace_ttl):
+        if held is None or not held.extend(nanos(additional_time, "additional_time"), replaces=replace_ttl):
             raise LockNotOwnedError("Cannot extend a lock that's no longer owned", lock_name=self.name)
         return True
 
     def do_reacquire(self) -> Literal[True]:
         """Sets the deadline to `timeout` from now. Raises `LockNotOwnedError` if it is not held any more."""
         held: _Held | None = self.local.held
-        if held is None or not held.extend(nanos(self.timeout or 0), replaces=True):
+        if held is None or not held.extend(nanos(self.timeout or 0, "timeout"), replaces=True):
             raise LockNotOwnedError("Cannot reacquire a lock that's no longer owned", lock_name=self.name)
         return True
 

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
-from ._clock import Seconds, nanos
-from ._failure import invalid_field
+from . import _arguments as arguments
+from ._clock import Seconds
 from ._machine import AcquireSpec, LockSpec
+from ._scope import take
 from .actor import Actor
-from .errors import Busy, Refused
+from .errors import Busy
 from .hold import Hold, Holds
 from .session import Session
 
@@ -37,16 +38,18 @@ def spec(
     actor: Actor | None,
     reentrant: bool,
 ) -> AcquireSpec:
-    """Returns the specification of an acquire."""
+    """Returns the specification of an acquire of locks that have been checked. Checks the rest."""
+    arguments.instance(reentrant, bool, "reentrant")
+    arguments.instance(actor, (Actor, type(None)), "actor")
     if reentrant and actor is None:
         actor = Actor.current()
     return AcquireSpec(
         tuple(locks),
         several,
-        None if wait is None else nanos(wait),
-        value.encode() if isinstance(value, str) else value,
-        nanos(lock_delay),
-        None if max_hold is None else nanos(max_hold),
+        arguments.wait_nanos(wait),
+        arguments.value_bytes(value),
+        arguments.nanos(lock_delay, "lock_delay"),
+        arguments.hold_nanos(max_hold),
         actor.number if actor else 0,
         reentrant,
     )
@@ -84,12 +87,6 @@ class LockRequest(Generic[H]):
             return None
 
     async def _acquire(self, spec: AcquireSpec) -> H:
-        for lock in spec.locks:
-            # On the wire, 0 has another meaning.
-            if lock._zero:
-                raise Refused(spec.label, invalid_field(f"acquire.{lock._zero}", "must be at least 1"))
-        if not spec.locks:
-            raise Refused("", invalid_field("acquire.names", "expected at least one name"))
         return self._make(await self._session._acquire(spec))
 
     async def __aenter__(self) -> H:
@@ -103,10 +100,8 @@ class LockRequest(Generic[H]):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool | None:
         """Ends the body, then releases."""
-        task = asyncio.current_task()
-        index = max(index for index, (owner, _) in enumerate(self._entered) if owner is task)
-        _, hold = self._entered.pop(index)
-        return await hold.__aexit__(kind, error, traceback)
+        entered = take(self._entered, lambda entered: entered[0])
+        return await entered[1].__aexit__(kind, error, traceback) if entered else None
 
 
 @dataclass(frozen=True)
@@ -137,7 +132,9 @@ class Semaphore:
 
         The other arguments are those of `Client.lock`.
         """
-        lock = LockSpec.of_permits(self.name, permits, self.limit, at_least=at_least, limit_revision=self.limit_revision)
+        if permits is None:
+            raise TypeError("permits: expected a whole number, got NoneType")
+        lock = arguments.lock(LockSpec.of_permits(self.name, permits, self.limit, at_least=at_least, limit_revision=self.limit_revision))
         asked = spec(
             [lock],
             several=False,

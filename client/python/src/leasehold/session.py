@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import TracebackType
 
-from ._clock import SECOND, Seconds, nanos, now, wire
+from ._client_name import client_name
+from ._clock import SECOND, now, wire
 from ._driver import Driver
-from ._failure import invalid_field
 from ._machine import AcquireSpec, Granted, SessionInfo
 from ._transport import Settings
-from .errors import Refused
 from .hold import Hold
 from .v1 import session_pb2
 
@@ -22,17 +21,20 @@ __all__ = ["Session", "SessionInfo"]
 class SessionOptions:
     """What a session is opened with."""
 
-    client_name: str = ""
-    ttl: Seconds | None = None
-    disconnect_grace: Seconds = 0
+    client_name: str | None = None
+    # Times are nanoseconds.
+    ttl: int | None = None
+    disconnect_grace: int = 0
     metadata: Mapping[str, str] = field(default_factory=dict)
 
     def open(self) -> session_pb2.SessionOpen:
         """Returns the message that opens the session."""
-        open = session_pb2.SessionOpen(client_name=self.client_name, metadata=dict(self.metadata))
-        open.disconnect_grace.CopyFrom(wire(nanos(self.disconnect_grace)))
+        # Not before it is opened: the process may have been forked since the client was made.
+        name = client_name() if self.client_name is None else self.client_name
+        open = session_pb2.SessionOpen(client_name=name, metadata=dict(self.metadata))
+        open.disconnect_grace.CopyFrom(wire(self.disconnect_grace))
         if self.ttl is not None:
-            open.ttl.CopyFrom(wire(nanos(self.ttl)))
+            open.ttl.CopyFrom(wire(self.ttl))
         return open
 
 
@@ -76,11 +78,6 @@ class Session:
     async def _grant(self, spec: AcquireSpec) -> list[Granted]:
         self._driver.check_fork()
         # Here, where the caller's context is the current one.
-        try:
-            spec.message(spec.wait)
-        except (TypeError, ValueError) as error:
-            # Before anything is noted: the session would make the same message on each stream, and fail each time.
-            raise Refused(spec.label, invalid_field("acquire", str(error))) from error
         return await self._driver.acquire(replace(spec, trace=self._driver.settings.trace()))
 
     async def _acquire(self, spec: AcquireSpec) -> list[Hold]:

@@ -345,7 +345,7 @@ class CoordinatorView:
     serving: bool
     """Whether it serves."""
     reason: str
-    """Why it does not serve; empty while it does."""
+    """Why it does not serve; while it serves, what its store has refused in the last minute; empty if neither."""
     store: str
     """URL of its store, without passwords."""
     store_up: bool | None

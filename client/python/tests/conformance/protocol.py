@@ -66,7 +66,7 @@ def seconds(request: Json, field: str) -> float | None:
 
 def options(request: Json) -> Json:
     """Returns the arguments of `connect`."""
-    given: Json = {"client_name": request.get("client_name") or "", "allow_plaintext_token": True}
+    given: Json = {"client_name": request.get("client_name"), "allow_plaintext_token": True}
     for field, argument in (("ttl_ms", "ttl"), ("grace_ms", "disconnect_grace"), ("connect_timeout_ms", "connect_timeout")):
         if request.get(field) is not None:
             given[argument] = request[field] / 1000

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 
-from .._clock import SECOND, from_wire
+from .._clock import SECOND, earlier, from_wire
 from .._failure import Failure, from_session, protocol
 from .._lease import Lease, ReleaseRequest, reason_from_wire
+from .._reasons import PASSING
 from ..errors import Busy, Refused, TimedOut, refused, unconnected
 from ..v1 import session_pb2, types_pb2
 from ..views import Holder
@@ -36,12 +37,34 @@ class Answers(Resuming):
                 stream.opened.answered(now)
             if stream.hearing is Hearing.WITHHELD:
                 stream.withheld.append(message)
+            # An end counts at once, whatever becomes of the attempt: somebody else may have the lock.
+            if message.HasField("lost"):
+                self.lost_in_doubt(now, message.lost.locks)
+            elif message.HasField("closed"):
+                self.hang_up(now, number)
             return
         self._heard(now, message)
         self.leave_if_drained(now)
         self.ask_next_if_due(now)
 
     def _heard(self, now: int, message: session_pb2.SessionResponse) -> None:
+        """Handles a message. A fault costs the request that it answers, and nothing else."""
+        request = self.stream.in_flight.get(message.request_id) if self.stream else None
+        waiting = self.waiting.get(request.acquire) if isinstance(request, AcquireInFlight) else None
+        try:
+            self._handle(now, message)
+        except Exception:
+            log.exception("failed to handle a message of the coordinator: the request that it answers fails")
+            failure = protocol("the coordinator's answer could not be handled; the log says why")
+            self._take(message.request_id)
+            if isinstance(request, AcquireInFlight) and waiting:
+                self.waiting.pop(request.acquire, None)
+                self.give_back(list(message.granted.locks))
+                self._refuse(waiting, failure)
+            elif isinstance(request, Release | ChangeRequest):
+                self.reply(request.reply, failure)
+
+    def _handle(self, now: int, message: session_pb2.SessionResponse) -> None:
         number, kind = message.request_id, message.WhichOneof("response")
         actor = self._abandoned_by(number)
         if kind == "granted":
@@ -203,8 +226,13 @@ class Answers(Resuming):
                 return
             # What was aborted is about what the actor holds: a deadlock does not end by waiting on elsewhere.
             waits_on = failure.is_retryable and failure.code != "ABORTED" and not waiting.spec.is_try
-            if self.is_draining and waits_on:
+            if waits_on and (self.is_draining or failure.reason in PASSING):
                 self.wait_on(request.acquire, waiting)
+                if not self.is_draining:
+                    log.info("lock %r waits on, although the coordinator can't serve it now: %s", waiting.spec.label, failure)
+                    waiting.put_off(now, failure)
+                    self.waits_retry_at = earlier(self.waits_retry_at, waiting.retry_at)
+                    self.wake_for_waits()
             else:
                 self._refuse(waiting, failure)
         elif isinstance(request, Release):
@@ -213,6 +241,19 @@ class Answers(Resuming):
             self.reply(request.reply, failure)
         elif not isinstance(request, Abandoned):
             log.debug("the coordinator could not serve a request: %s", failure)
+
+    def refuse_unanswered(self, failure: Failure) -> None:
+        """Fails the acquires and changes of which the stream said nothing: one of them broke it, and would break the next one too."""
+        in_flight = self.stream.in_flight if self.stream else {}
+        for number, request in list(in_flight.items()):
+            if isinstance(request, AcquireInFlight):
+                waiting = self.waiting.get(request.acquire)
+                if waiting and not waiting.queued:
+                    del in_flight[number], self.waiting[request.acquire]
+                    self._refuse(waiting, failure)
+            elif isinstance(request, ChangeRequest):
+                del in_flight[number]
+                self.reply(request.reply, failure)
 
     def _refuse(self, waiting: Waiting, failure: Failure) -> None:
         self.fail(waiting, refused(waiting.spec.label, failure))

@@ -3,7 +3,7 @@
 from enum import Enum
 
 from .._failure import Failure
-from .._reasons import BEFORE_THE_STORE
+from .._reasons import BEFORE_THE_STORE, SESSION_ENDED
 from ..errors import ConnectError, ConnectErrorKind
 
 
@@ -16,6 +16,8 @@ class Fate(Enum):
     """The coordinator may have taken them over, and keeps them until they expire."""
     DROPPED = "dropped"
     """The coordinator may have taken them over, has noticed the end of the stream, and may have released them."""
+    ENDED = "ended"
+    """An operator ended the session: what was to be taken over is lost, whatever the grace."""
 
 
 # A proxy in between answers with these, and passes nothing on. C core makes none of them of a broken connection.
@@ -38,4 +40,6 @@ def fate_of_answer(failure: Failure) -> Fate:
     """Returns the fate after a stream that was ended with this answer."""
     if not failure.reason:
         return Fate.DECLINED if failure.code in _PROXY else Fate.DROPPED
+    if failure.reason == SESSION_ENDED:
+        return Fate.ENDED
     return Fate.DECLINED if failure.reason in BEFORE_THE_STORE else Fate.KEPT

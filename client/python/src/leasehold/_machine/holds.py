@@ -166,18 +166,25 @@ class Holds:
         self.check_at = None
 
     def end_with_stream(self, now: int) -> None:
-        """Ends all holds with the stream.
-
-        A hold that an attempt to resume may have moved to another stream is still to be given back there.
-        """
+        """Ends all holds with the stream."""
         for number in self.numbers():
-            hold = self._holds[number]
-            if hold.owned.ids.in_doubt:
-                for guarded in hold.guards.values():
-                    guarded.lease.end(now, LostReason.SESSION_ENDED)
-                self.check_at = now
-            else:
-                self.forget(number, now, LostReason.SESSION_ENDED)
+            self._end(number, now, LostReason.SESSION_ENDED)
+
+    def lost_in_doubt(self, now: int, lost: dict[bytes, LostReason]) -> None:
+        """Ends the holds that a coordinator has lost which may have had them under any of their ids."""
+        for number in self.numbers():
+            reason = next((lost[one] for one in self._holds[number].owned.ids.all() if one in lost), None)
+            if reason is not None:
+                self._end(number, now, reason)
+
+    def _end(self, number: int, now: int, reason: LostReason) -> None:
+        """Ends a hold. One that an attempt to resume may have moved to another stream is still to be given back there."""
+        hold = self._holds[number]
+        if not hold.owned.ids.in_doubt:
+            return self.forget(number, now, reason)
+        for guarded in hold.guards.values():
+            guarded.lease.end(now, reason)
+        self.check_at = now
 
     def suspend(self, now: int, until: int | None) -> None:
         """Suspends what is held, because the stream has ended; see `Lease.suspend`."""

@@ -55,12 +55,14 @@ class Ids:
         """Whether the coordinator may know it by another id than the confirmed one."""
         return self._next is not None or bool(self.tried)
 
+    def all(self) -> list[bytes]:
+        """Returns every id, in the order of the attempts."""
+        return [self.confirmed, *self.tried, *([] if self._next is None else [self._next])]
+
     def nth(self, index: int) -> bytes | None:
         """Returns the id at this place in the order of the attempts.
 
         A hold that is under one of them was never under a later one before.
         """
-        in_order = [self.confirmed, *self.tried]
-        if self._next is not None:
-            in_order.append(self._next)
+        in_order = self.all()
         return in_order[index] if index < len(in_order) else None

@@ -6,8 +6,8 @@
   not answered is asked anew. The former is closed.
 - `next` **declines**: nothing was resumed; what `stream` said meanwhile counts after all.
 - `next` **ends without an answer**: what it was asked for may be under its next owner ids, which are tried from now on; what
-  `stream` says counts no more. If the coordinator may have heard of that end, it may have let go of it, so that holds are
-  suspended or lost.
+  `stream` says counts no more, unless it ends something. If the coordinator may have heard of that end, it may have let go of it,
+  so that holds are suspended or lost.
 - `stream` **ends**: holds are suspended or lost, and whatever `next` resumes of what is lost is given back there.
 - `stream` **ends because its coordinator stops**: the coordinator left the keys in the store to expire, so holds stay held until
   their own deadlines, and `next` resumes what it can before that.
@@ -20,6 +20,7 @@ from enum import Enum
 
 from .._clock import SECOND, from_wire
 from .._failure import Failure
+from .._reasons import SESSION_ENDED
 from ..errors import ConnectError, LostReason, SessionClosed, unconnected
 from .answers import Answers
 from .fate import Fate
@@ -44,6 +45,8 @@ class StreamEnd(Enum):
     """The coordinator no longer knows who the client is, and leaves the holds for as long as it promised."""
     STOPPED = "stopped"
     """The coordinator stopped, and left everything to expire: holds stay held until their own deadlines."""
+    BY_OPERATOR = "by_operator"
+    """An operator ended the session, and took everything from it."""
 
 
 class Machine(Answers):
@@ -91,8 +94,12 @@ class Machine(Answers):
             end = StreamEnd.STOPPED if self.is_draining else StreamEnd.LEFT
         elif failure.is_draining:
             end = StreamEnd.STOPPED
+        elif failure.reason == SESSION_ENDED:
+            end = StreamEnd.BY_OPERATOR
         else:
             end = StreamEnd.DISOWNED if failure.is_unauthenticated else StreamEnd.LEFT
+            if failure.is_unreadable and self.stream and self.stream.number == number:
+                self.refuse_unanswered(failure)
         self.stream_ended(now, number, end)
         return end
 
@@ -102,8 +109,14 @@ class Machine(Answers):
         If the session was open on it, its locks are lost or suspended before anything else happens, unless its coordinator stopped.
         """
         self.expire(now)
-        # Otherwise deadlines are earlier.
-        grace = from_wire(self.open.disconnect_grace) if end is StreamEnd.LEFT else (self.ttl or 0)
+        match end:
+            case StreamEnd.LEFT:
+                grace = from_wire(self.open.disconnect_grace)
+            case StreamEnd.BY_OPERATOR:
+                grace = 0
+            case _:
+                # Deadlines are earlier.
+                grace = self.ttl or 0
         if self.is_next(number):
             return self.attempt_failed(now, Fate.DROPPED)
         stream = self.stream
@@ -159,6 +172,7 @@ class Machine(Answers):
         """Does everything that is due at `now`."""
         self.expire(now)
         self.end_waits(now)
+        self.repeat_acquires(now)
         self.end_overdue_replies(now)
         self.repeat_releases(now)
         if self.resume_until is not None and self.resume_until <= now:

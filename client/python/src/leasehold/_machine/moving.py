@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterable
+
 from .._clock import MILLISECOND, SECOND, from_wire
 from .._failure import from_session
+from .._lease import reason_from_wire
 from ..errors import ConnectError, unconnected
-from ..v1 import session_pb2
-from .fate import Fate, fate_of
+from ..v1 import session_pb2, types_pb2
+from .fate import Fate, fate_of, fate_of_answer
 from .output import HangUp
 from .requests import Requests
 from .stream import Hearing, Plain, Stream
+
+log = logging.getLogger("leasehold")
 
 SETTLING = SECOND
 """Time that a coordinator which goes away has to answer requests in flight."""
@@ -118,13 +124,44 @@ class Moving(Requests):
         if stream is None:
             return
         if stream.asked:
-            if fate is Fate.DROPPED:
-                # As when the stream ends that it is on, which this one may have become.
-                self.holds.attempt_dropped(now, from_wire(self.open.disconnect_grace))
+            self._attempt_ended(now, fate, in_progress=True)
             self.settle_attempt(fate)
             self._listen_again(now, fate)
         self.send_unsent(now)
         self.leave_if_drained(now)
+
+    def _attempt_ended(self, now: int, fate: Fate, *, in_progress: bool) -> None:
+        """Ends or suspends what a stream that has ended may have taken over."""
+        if fate is Fate.DROPPED:
+            # As when the stream ends that it is on, which this one may have become.
+            self.holds.attempt_dropped(now, from_wire(self.open.disconnect_grace), in_progress=in_progress)
+        elif fate is Fate.ENDED:
+            self.holds.attempt_dropped(now, 0, in_progress=in_progress)
+
+    def lost_in_doubt(self, now: int, locks: Iterable[session_pb2.LostLock]) -> None:
+        """Handles the losses that a coordinator reports which may not be the one that has the holds.
+
+        A hold that is lost without need does no harm.
+        """
+        # The client's own resume has others lose it as resumed.
+        lost = {lock.owner_id: reason_from_wire(lock.reason) for lock in locks if lock.reason != types_pb2.LOST_REASON_RESUMED}
+        if lost:
+            log.warning("a coordinator says that locks are lost: %s", ", ".join({reason.value for reason in lost.values()}))
+            self.holds.lost_in_doubt(now, lost)
+
+    def overdue_message(self, now: int, message: session_pb2.SessionResponse) -> None:
+        """Handles a message on a stream that did not open in time."""
+        self.expire(now)
+        match message.WhichOneof("response"):
+            case "lost":
+                self.lost_in_doubt(now, message.lost.locks)
+            case "opened":
+                # What it has resumed is named to the next coordinator as tried.
+                self.lost_in_doubt(now, message.opened.refused)
+            case "error":
+                self.overdue_ended(now, fate_of_answer(from_session(message.error)))
+            case "closed":
+                self.overdue_ended(now, Fate.DROPPED)
 
     def overdue_ended(self, now: int, fate: Fate) -> None:
         """Handles the end of a stream that did not open in time, and may have been carried out.
@@ -132,8 +169,7 @@ class Moving(Requests):
         If its coordinator may have noticed the end, that may have released what this session had tried to take over.
         """
         self.expire(now)
-        if fate is Fate.DROPPED:
-            self.holds.attempt_dropped(now, from_wire(self.open.disconnect_grace), in_progress=False)
+        self._attempt_ended(now, fate, in_progress=False)
 
     def _listen_again(self, now: int, fate: Fate) -> None:
         """Handles the messages withheld from the stream before, if nothing was taken over from it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from .._clock import MILLISECOND, SECOND
+from .._failure import Failure
 from .ids import Ids
 from .output import AcquireReply, HoldReply
 from .spec import AcquireSpec, Change
@@ -47,6 +48,8 @@ class Release:
     again: bool = False
     # The resume in progress already counts the hold once less because of this release.
     counted: bool = False
+    # The hold's deadline has passed, and no coordinator was told yet.
+    expired: bool = False
 
     def anew(self) -> Release:
         """Returns the release for another stream, because this one has not answered."""
@@ -106,10 +109,20 @@ class Waiting:
     queued: bool = False
     # The ids by which its place can be resumed; none if it waits for several names, one after the other.
     ticket: Ids | None = None
+    # The coordinator could not serve it for now: why, when it is asked again, and the pause after that.
+    refused: Failure | None = None
+    retry_at: int | None = None
+    retry_in: int = RETRY_FIRST
 
     def unsend(self) -> None:
         """Notes that the stream that it was sent on does not serve it any more."""
-        self.sent_as, self.queued = None, False
+        self.sent_as, self.queued, self.retry_at = None, False, None
+
+    def put_off(self, now: int, failure: Failure) -> None:
+        """Notes that it is to be asked again on the same stream, later."""
+        asked = 0 if failure.retry_after is None else round(failure.retry_after * SECOND)
+        self.refused, self.retry_at = failure, now + max(self.retry_in, min(asked, RETRY_MAX))
+        self.retry_in = min(self.retry_in * 2, RETRY_MAX)
 
     def remaining(self, now: int) -> int | None:
         """Returns the time left of its wait."""

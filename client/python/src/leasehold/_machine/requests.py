@@ -30,7 +30,7 @@ class Requests(Waits):
         """
         for owned in self.holds.expire(now):
             log.warning("lock %r is lost, and given back", owned.name)
-            self.send_release(Release(owned))
+            self.send_release(Release(owned, expired=True))
 
     def begin_release(self, now: int, key: int, trace: str, reply: HoldReply | None) -> None:
         """Handles the release of a grant: once for each, even a lost one."""
@@ -48,7 +48,8 @@ class Requests(Waits):
         owner_id = release.owned.ids.nth(release.index)
         if owner_id is None:
             return
-        message = session_pb2.SessionRelease(name=release.owned.name, owner_id=owner_id)
+        message = session_pb2.SessionRelease(name=release.owned.name, owner_id=owner_id, expired=release.expired)
+        release.expired = False
         self.outputs.append(self.stream.send(session_pb2.SessionRequest(release=message), release, release.trace))
 
     def released(self, now: int, release: Release, released: bool) -> None:

@@ -48,13 +48,6 @@ class LockSpec:
         return cls(name, LockMode.SEMAPHORE, permits, limit, at_least, limit_revision)
 
     @property
-    def _zero(self) -> str | None:
-        """The field that is 0 although the wire has another meaning for that."""
-        if self.permits is not None and self.permits < 1:
-            return "permits"
-        return "permits_at_least" if self.at_least is not None and self.at_least < 1 else None
-
-    @property
     def _terms(self) -> tuple[object, ...]:
         return self.mode, self.permits, self.limit, self.at_least, self.limit_revision
 

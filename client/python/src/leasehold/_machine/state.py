@@ -43,6 +43,8 @@ class State:
         self.waiting: dict[int, Waiting] = {}
         # No wait ends before this: a lower bound.
         self.waits_end_at: int | None = None
+        # No acquire is repeated before this: a lower bound.
+        self.waits_retry_at: int | None = None
         # Releases that no stream could be asked for so far, and those to be repeated.
         self.unsent_releases: list[Release] = []
         self.unsent_changes: list[ChangeRequest] = []
@@ -133,7 +135,7 @@ class State:
 
     def alarm(self) -> int | None:
         """Returns when to call `tick` at the latest."""
-        moments = [self.holds.check_at, self.waits_end_at, self.replies.first_due(), self.resume_until]
+        moments = [self.holds.check_at, self.waits_end_at, self.waits_retry_at, self.replies.first_due(), self.resume_until]
         moments += [stream.alarm() for stream in (self.stream, self.next) if stream]
         # While none can be sent there may be as many as there were holds, and none has a time of its own.
         if self.takes_changes:

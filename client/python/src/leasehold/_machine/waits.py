@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from .._clock import earlier
-from ..errors import SessionClosed, unconnected
+from .._failure import invalid_field
+from ..errors import Refused, SessionClosed, refused, unconnected
 from ..v1 import session_pb2
 from .ids import Ids
 from .output import AcquireReply
@@ -31,10 +32,18 @@ class Waits(State):
         stream, waiting = self.stream, self.waiting.get(number)
         if stream is None or waiting is None or not stream.accepts or waiting.sent_as is not None:
             return
+        if waiting.retry_at is not None and now < waiting.retry_at:
+            return
+        waiting.retry_at = None
         if stream.holds_back(waiting.spec.actor, number):
             return
+        try:
+            acquire = waiting.spec.message(waiting.remaining(now))
+        except (TypeError, ValueError) as error:
+            # It would fail on each stream.
+            del self.waiting[number]
+            return self.fail(waiting, Refused(waiting.spec.label, invalid_field("acquire", str(error))))
         self.outputs.extend(stream.wake(now))
-        acquire = waiting.spec.message(waiting.remaining(now))
         request = session_pb2.SessionRequest(acquire=acquire)
         self.outputs.append(stream.send(request, AcquireInFlight(number), waiting.spec.trace))
         waiting.sent_as = stream.last_request_id
@@ -61,6 +70,15 @@ class Waits(State):
         ends = (waiting.ends_at() for waiting in self.waiting.values())
         self.waits_end_at = min((end for end in ends if end is not None), default=None)
 
+    def repeat_acquires(self, now: int) -> None:
+        """Sends the acquires that are to be repeated now."""
+        if self.waits_retry_at is None or now < self.waits_retry_at:
+            return
+        for number in list(self.waiting):
+            self.send_acquire(now, number)
+        retries = (waiting.retry_at for waiting in self.waiting.values())
+        self.waits_retry_at = min((at for at in retries if at is not None), default=None)
+
     def end_waits(self, now: int) -> None:
         """Fails the acquires whose wait is over."""
         if self.waits_end_at is None or now < self.waits_end_at:
@@ -73,7 +91,8 @@ class Waits(State):
         for waiting in self.take_waiting(is_over):
             self.abandon(waiting)
             # Only a coordinator can say that a lock was busy all the while; here none did.
-            self.fail(waiting, unconnected(waiting.spec.label, self.unreachable))
+            label, failure = waiting.spec.label, waiting.refused
+            self.fail(waiting, unconnected(label, self.unreachable) if failure is None or self.unreachable else refused(label, failure))
         self.wake_for_waits()
 
     def abandon(self, waiting: Waiting) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from .. import _fork, client, session
 from .._clock import Seconds
@@ -12,11 +14,12 @@ from .._credentials import PathLike
 from .._transport import TraceSource
 from ..actor import Actor
 from ..client import Tls
+from ..errors import SessionClosed
 from ..request import LockSpec
 from ..session import SessionInfo
 from ._admin import Admin
 from ._elections import Election
-from ._holds import Hold, Holds, OnLost
+from ._holds import Hold, Holds, OnLost, check_callback
 from ._loop import Loop
 from ._requests import LockRequest, Semaphore, hold_of
 
@@ -41,7 +44,8 @@ class Session:
 
     def close(self) -> None:
         """Closes the session: its holds are lost first, then the coordinator hands everything on."""
-        self._loop.run(self._inner.close())
+        with contextlib.suppress(SessionClosed):
+            self._loop.run(self._inner.close())
 
     def __enter__(self) -> Session:
         """Opens the session."""
@@ -61,33 +65,53 @@ class Client:
         self._inner = inner
         self._is_owner = loop is None
         self._given_loop = loop
+        self._is_closed = False
+        # By generations of forks: another thread of the parent may have had its lock at the moment of the fork.
+        self._opening: dict[int, Any] = {}
 
     @property
     def _loop(self) -> Loop:
         if self._given_loop is None:
+            if self._is_closed:
+                raise SessionClosed("")
             raise RuntimeError("the client is not open: use `with`, or call `open()`")
         return self._given_loop
 
+    def _mutex(self) -> Any:
+        # A handler of a signal may close the client while its thread opens it.
+        return self._opening.setdefault(_fork.generation(), threading.RLock())
+
     def open(self) -> None:
-        """Connects, and opens the session. Raises `ConnectError` if no coordinator can be reached or serves it."""
-        if self._given_loop is not None:
-            return
-        loop = Loop()
-        try:
-            loop.run(self._inner.open())
-        except BaseException:
-            loop.stop()
-            raise
-        self._given_loop = loop
+        """Connects, and opens the session. Does nothing if it is open; threads that call it at the same time open one session.
+
+        Raises `ConnectError` if no coordinator can be reached or serves it, and `SessionClosed` once the client was closed.
+        """
+        with self._mutex():
+            if self._given_loop is None and not self._is_closed:
+                loop = Loop()
+                try:
+                    loop.run(self._inner.open())
+                except BaseException:
+                    loop.stop()
+                    raise
+                self._given_loop = loop
+                if self._is_closed:
+                    self.close()
+            if self._is_closed:
+                raise SessionClosed("")
 
     def close(self) -> None:
         """Closes the session, and all connections. Its locks are lost first, then the coordinator hands them on."""
-        if self._given_loop is None or self._given_loop._generation != _fork.generation():
-            return
-        if self._given_loop._thread.is_alive():
-            self._given_loop.run(self._inner.close())
+        with self._mutex():
+            self._is_closed = True
+            loop = self._given_loop
+            if loop is None or loop._generation != _fork.generation():
+                return
+            # With a session that is shared, somebody else may have stopped the loop.
+            with contextlib.suppress(SessionClosed):
+                loop.run(self._inner.close())
             if self._is_owner:
-                self._given_loop.stop()
+                loop.stop()
 
     def __enter__(self) -> Client:
         """Connects."""
@@ -121,6 +145,7 @@ class Client:
         - `on_lost`: called with the hold, in a thread of its own, if the lock is lost.
         - `reentrant`: the default of `actor` is that of the running thread.
         """
+        loop = self._loop
         inner = self._inner.lock(
             name,
             wait=wait,
@@ -131,7 +156,7 @@ class Client:
             actor=actor,
             reentrant=reentrant,
         )
-        return LockRequest(self._loop, inner, hold_of(self._loop, on_lost))
+        return LockRequest(loop, inner, hold_of(loop, on_lost))
 
     def lock_all(
         self,
@@ -146,6 +171,8 @@ class Client:
         on_lost: OnLost | None = None,
     ) -> LockRequest[Holds]:
         """Returns a request for several locks, each with a mode of its own, granted all together or not at all."""
+        check_callback(on_lost)
+        loop = self._loop
         inner = self._inner.lock_all(
             locks,
             wait=wait,
@@ -155,7 +182,6 @@ class Client:
             actor=actor,
             reentrant=reentrant,
         )
-        loop = self._loop
         return LockRequest(loop, inner, lambda holds: Holds([Hold(loop, one, on_lost) for one in holds]))
 
     def semaphore(self, name: str, limit: int, *, limit_revision: int = 0) -> Semaphore:
@@ -172,6 +198,7 @@ class Client:
         on_lost: OnLost | None = None,
     ) -> Election:
         """Returns an election, in which this client campaigns with this value for observers to see."""
+        check_callback(on_lost)
         return Election(self._loop, self._inner.election(name, value=value, wait=wait, lock_delay=lock_delay), on_lost)
 
     @property
@@ -196,7 +223,7 @@ async def _make(make: Callable[[], T]) -> T:
 def connect(
     endpoints: str | Iterable[str],
     *,
-    client_name: str = "",
+    client_name: str | None = None,
     ttl: Seconds | None = None,
     disconnect_grace: Seconds = 0,
     metadata: Mapping[str, str] | None = None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -9,7 +10,7 @@ from types import TracebackType
 from typing import Any, Generic, TypeVar
 
 from .. import election
-from ..errors import CallFailed, LockLost
+from ..errors import CallFailed, LockLost, SessionClosed
 from ..views import Leader, LeaderChange
 from ._holds import Hold, OnLost, close
 from ._loop import Loop
@@ -128,7 +129,8 @@ class Feed(Generic[T]):
 
     def close(self) -> None:
         """Ends it, and a wait of another thread."""
-        self._loop.run(self._inner.aclose())
+        with contextlib.suppress(SessionClosed):
+            self._loop.run(self._inner.aclose())
 
     def __enter__(self) -> Feed[T]:
         """Returns itself."""

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import logging
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import Any
 
 from .. import hold
-from ..errors import Forked, HoldError, LockLost, LostReason
-from ..hold import LockState, ReleaseRequest, add_context
+from .._scope import add_context
+from ..errors import Forked, HoldError, LockLost, LostReason, SessionClosed
+from ..hold import LockState, ReleaseRequest
 from ._loop import Loop
 
 log = logging.getLogger("leasehold")
@@ -18,6 +20,12 @@ log = logging.getLogger("leasehold")
 
 OnLost = Callable[["Hold"], object]
 """Callback of a loss. It runs in a thread of its own."""
+
+
+def check_callback(on_lost: OnLost | None) -> None:
+    """Fails unless a callback can be called."""
+    if on_lost is not None and not callable(on_lost):
+        raise TypeError(f"on_lost: expected a function, got {type(on_lost).__name__}")
 
 
 class Hold:
@@ -33,7 +41,9 @@ class Hold:
         self._telling = threading.Lock()
         self.lost = threading.Event()
         """Event that is set once it is lost or released. It may come late: `check` reads the clock."""
-        inner._lease.listen(self._changed)
+        # Weak, since the session has the lease: a hold that is forgotten is to be released, with a warning.
+        listener = weakref.WeakMethod(self._changed)
+        inner._lease.listen(lambda: (changed := listener()) and changed())
         self._changed()
 
     def _changed(self) -> None:
@@ -114,6 +124,8 @@ class Hold:
 
     def changed(self, state: LockState | None = None) -> LockState:
         """Waits until the state differs from this one, by default the present one; returns at once if it is lost."""
+        if self.state is LockState.LOST:
+            return LockState.LOST
         return self._loop.run(self._inner.changed(state or self.state))
 
     def settled(self) -> None:
@@ -128,7 +140,11 @@ class Hold:
         Call it as often as you like: every call has the outcome of the first. Returns false if the lock was lost before. Raises
         `Unconfirmed` if no coordinator confirmed it within ten seconds, or `ChangeRefused`.
         """
-        return self._loop.run(self._inner.release())
+        try:
+            return self._loop.run(self._inner.release())
+        except SessionClosed:
+            # It was lost with the session, at the latest.
+            return False
 
     def set_value(self, value: bytes | str) -> None:
         """Changes the value attached to the hold, at most 4 KiB. Raises `HoldError` if that was not confirmed."""
@@ -143,7 +159,8 @@ class Hold:
         self._loop.run(self._inner.keep(permits))
 
     def __enter__(self) -> Hold:
-        """Begins the body."""
+        """Begins the body. Raises `LockLost` if it is lost or released already."""
+        self._inner._check_not_lost()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> bool | None:
@@ -213,10 +230,15 @@ class Holds(Sequence[Hold]):
 
     def release(self) -> bool:
         """Releases all of them. Returns false if one was lost before. Raises the first error after all were tried."""
-        return self._holds[0]._loop.run(hold.Holds([one._inner for one in self._holds]).release())
+        try:
+            return self._holds[0]._loop.run(hold.Holds([one._inner for one in self._holds]).release())
+        except SessionClosed:
+            return False
 
     def __enter__(self) -> Holds:
-        """Begins the body."""
+        """Begins the body. Raises `LockLost` if one of them is lost or released already."""
+        for one in self._holds:
+            one._inner._check_not_lost()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> bool | None:

@@ -9,8 +9,9 @@ from typing import Any, Generic, TypeVar
 
 from .. import hold, request
 from .._clock import Seconds
+from .._scope import take
 from ..actor import Actor
-from ._holds import Hold, Holds, OnLost
+from ._holds import Hold, Holds, OnLost, check_callback
 from ._loop import Loop
 
 H = TypeVar("H", bound=Hold | Holds)
@@ -22,7 +23,8 @@ class LockRequest(Generic[H]):
     def __init__(self, loop: Loop, inner: request.LockRequest[Any], make: Callable[[Any], H]) -> None:
         """Makes a request."""
         self._loop, self._inner, self._make = loop, inner, make
-        self._entered = threading.local()
+        self._leaving = threading.Lock()
+        self._entered: list[tuple[threading.Thread, H]] = []
 
     def acquire(self) -> H:
         """Waits for the lock, and returns its hold. Raises an `AcquireError`, as `leasehold.LockRequest.acquire`."""
@@ -36,15 +38,15 @@ class LockRequest(Generic[H]):
     def __enter__(self) -> H:
         """Acquires, and begins the body."""
         acquired = self.acquire()
-        # Each thread ends what it began.
-        stack: list[H] = self._entered.__dict__.setdefault("stack", [])
-        stack.append(acquired)
+        acquired.__enter__()
+        self._entered.append((threading.current_thread(), acquired))
         return acquired
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> bool | None:
         """Ends the body, then releases."""
-        stack: list[H] = self._entered.stack
-        return stack.pop().__exit__(kind, error, traceback)
+        with self._leaving:
+            entered = take(self._entered, lambda entered: entered[0])
+        return entered[1].__exit__(kind, error, traceback) if entered else None
 
 
 class Semaphore:
@@ -92,4 +94,6 @@ class Semaphore:
 
 
 def hold_of(loop: Loop, on_lost: OnLost | None) -> Callable[[hold.Hold], Hold]:
+    """Returns what makes the hold of a grant."""
+    check_callback(on_lost)
     return lambda inner: Hold(loop, inner, on_lost)

@@ -81,6 +81,8 @@ class LeaseholdDriver(coordination.CoordinationDriverCachedRunWatchers):
         self._stopping = threading.Event()
         # Changed by the executor's thread alone while it runs.
         self._presences: dict[bytes, tuple[sync.Hold, Presence]] = {}
+        # Locks of tooz stay acquired, whoever drops them, until the driver is stopped.
+        self._acquired: set[LeaseholdLock] = set()
         self._leads_mutex = threading.Lock()
         self._leads: dict[bytes, sync.Hold] = {}
 
@@ -130,6 +132,7 @@ class LeaseholdDriver(coordination.CoordinationDriverCachedRunWatchers):
             if executor:
                 executor.shutdown()
             self._presences = {}
+            self._acquired.clear()
             with self._leads_mutex:
                 self._leads = {}
 

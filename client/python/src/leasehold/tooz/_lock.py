@@ -53,6 +53,7 @@ class LeaseholdLock(locking.Lock):
         with self._mutex:
             self._holds = [one for one in self._holds if not one.lost_reason]
             self._holds.append(hold)
+            self._driver._acquired.add(self)
         return True
 
     def release(self) -> bool:
@@ -61,6 +62,8 @@ class LeaseholdLock(locking.Lock):
             if not self._holds:
                 return False
             hold = self._holds.pop()
+            if not self._holds:
+                self._driver._acquired.discard(self)
         return release(hold)
 
     def break_(self) -> bool:

@@ -178,12 +178,14 @@ class SessionCancel(_message.Message):
     def __init__(self, acquire_request_id: _Optional[int] = ...) -> None: ...
 
 class SessionRelease(_message.Message):
-    __slots__ = ("name", "owner_id")
+    __slots__ = ("name", "owner_id", "expired")
     NAME_FIELD_NUMBER: _ClassVar[int]
     OWNER_ID_FIELD_NUMBER: _ClassVar[int]
+    EXPIRED_FIELD_NUMBER: _ClassVar[int]
     name: str
     owner_id: bytes
-    def __init__(self, name: _Optional[str] = ..., owner_id: _Optional[bytes] = ...) -> None: ...
+    expired: bool
+    def __init__(self, name: _Optional[str] = ..., owner_id: _Optional[bytes] = ..., expired: bool = ...) -> None: ...
 
 class SessionSetValue(_message.Message):
     __slots__ = ("name", "owner_id", "value")
