@@ -1,4 +1,14 @@
 import type { Calls } from "./calls";
+import {
+  checkName,
+  checkObject,
+  checkPrefix,
+  checkSignal,
+  checkText,
+  checkTime,
+  checkToken,
+  DAY,
+} from "./checks";
 import type { SignalOptions } from "./election";
 import { Failure } from "./errors";
 import {
@@ -59,6 +69,7 @@ export class Admin {
     prefix = "",
     options: SignalOptions = {},
   ): AsyncGenerator<LockView, void, undefined> {
+    checkPrefix(prefix);
     let pageToken = "";
     do {
       const page = await this.#look(LIST_LOCKS, { prefix, pageToken }, options);
@@ -79,6 +90,7 @@ export class Admin {
 
   /** Returns the view of one lock: holders, token, TTL left, waiters in order. A free name is shown as free, not as an error. */
   async getLock(name: string, options: SignalOptions = {}): Promise<LockView> {
+    checkName(name);
     const { lock } = await this.#look(GET_LOCK, { name }, options);
     if (!lock) {
       throw new TypeError("the coordinator answered without a lock");
@@ -91,6 +103,11 @@ export class Admin {
    * acquire fails with `force_released`. Resolves with false if there was nobody.
    */
   async forceRelease(name: string, only?: Only, options: SignalOptions = {}): Promise<boolean> {
+    checkName(name);
+    checkObject(only, "only");
+    if (only) {
+      checkToken("token" in only ? only.token : only.waiterNumber, "only");
+    }
     const request =
       only === undefined
         ? { name }
@@ -109,6 +126,10 @@ export class Admin {
     options: { token?: bigint; reason?: string; within?: number } & SignalOptions = {},
   ): Promise<number> {
     const { token = 0n, reason = "", within } = options;
+    checkName(name);
+    checkToken(token);
+    checkText(reason, "reason");
+    checkTime(within, "within", 1000, DAY);
     const request = {
       name,
       fencingToken: token,
@@ -126,6 +147,7 @@ export class Admin {
     sessionId: string,
     options: SignalOptions = {},
   ): Promise<{ ended: boolean; sessionCount: number; holdCount: number; waiterCount: number }> {
+    checkName(sessionId, "sessionId");
     const answer = await this.#change(END_SESSION, { sessionId }, options);
     const { ended, sessionCount, holdCount, waiterCount } = answer;
     return { ended, sessionCount, holdCount, waiterCount };
@@ -137,6 +159,8 @@ export class Admin {
     token: bigint,
     options: SignalOptions = {},
   ): Promise<{ isCurrent: boolean; newest: bigint }> {
+    checkName(name);
+    checkToken(token);
     const answer = await this.#look(CHECK_TOKEN, { name, fencingToken: token }, options);
     return { isCurrent: answer.current, newest: answer.newestToken };
   }
@@ -158,6 +182,8 @@ export class Admin {
     prefix = "",
     { signal }: SignalOptions = {},
   ): AsyncGenerator<WatchItem, void, undefined> {
+    checkPrefix(prefix);
+    checkSignal(signal);
     // One gap for each outage: there is nothing to forget twice.
     let hasTold = false;
     for await (const told of this.#calls.feed(WATCH_LOCKS, { prefix }, signal)) {
@@ -193,10 +219,12 @@ export class Admin {
   }
 
   async #look<Q, A>(method: Method<Q, A>, request: Q, { signal }: SignalOptions): Promise<A> {
-    return (await this.#calls.call(method, request, { repeats: "freely", signal })).answer;
+    checkSignal(signal);
+    return (await this.#calls.call(method, () => request, { repeats: "freely", signal })).answer;
   }
 
   async #change<Q, A>(method: Method<Q, A>, request: Q, { signal }: SignalOptions): Promise<A> {
-    return (await this.#calls.call(method, request, { repeats: "unsent", signal })).answer;
+    checkSignal(signal);
+    return (await this.#calls.call(method, () => request, { repeats: "unsent", signal })).answer;
   }
 }

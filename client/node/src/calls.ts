@@ -1,6 +1,6 @@
 /**
- * Calls of a client that need no session: single calls, and streams of events. All go to one coordinator, until that can't be reached or
- * its connection breaks; then to the next.
+ * Calls of a client that need no session: single calls, and streams of events. All go to one address of a coordinator, until that can't be
+ * reached, goes away, or its connection breaks; then to another one.
  *
  * @module
  */
@@ -12,94 +12,151 @@ import {
   connectivityState as ConnectivityState,
   type StatusObject,
 } from "@grpc/grpc-js";
-import { type Moment, now as readClock } from "./clock";
-import type { Endpoint } from "./endpoints";
+import { after, type Moment, now as readClock, since } from "./clock";
+import { type Candidate, findAll, keyOf } from "./endpoints";
 import { ClosedError, Failure } from "./errors";
 import { endedFailure, failureFrom, timedOut } from "./failure";
 import type { Method } from "./methods";
 import { propagated, type Settings } from "./options";
 import { Pauses, sleep } from "./pauses";
-import { connection, ready } from "./transport";
+import { Route } from "./route";
+import { connect, ready } from "./transport";
 
-/** Longest time for one call. */
+/** Longest time for one call, besides the wait that it asks for. */
 const CALL_TIMEOUT = 10_000;
 /** The most messages of a stream of events that may lie here unread; the coordinator keeps the rest. */
 const UNREAD = 64;
 
 /**
- * Rule for repeating a call at the next coordinator: `freely`, because the call changes nothing, or only if it is `unsent`, because it was
- * not carried out.
+ * Rule for repeating a call at another address: `freely`, because it does no more if it is carried out twice, or only if it is `unsent`,
+ * because it was not carried out.
  */
 export type Repeats = "freely" | "unsent";
 
-/** Options of one call. */
+/** Options of one call. Times are in milliseconds. */
 export interface CallOptions {
   readonly repeats: Repeats;
   readonly signal?: AbortSignal | undefined;
-  /** Longest time for the call, in milliseconds. */
-  readonly timeout?: number;
+  /** Time that the coordinator may take besides. */
+  readonly wait?: number;
+  /** Moment until which the call is repeated when every address has failed in a way that may pass. */
+  readonly until?: Moment;
 }
 
-/** Answer to a call, and when the call was sent. */
+/** Answer to a call. */
 export interface Answer<T> {
   readonly answer: T;
+  /** Moment at which the request that it answers was sent. */
   readonly sentAt: Moment;
+  /** Whether an earlier request may have been carried out. */
+  readonly isRepeat: boolean;
 }
 
 /** Connection that several calls use. */
 interface Shared {
   readonly connection: Connection;
-  readonly endpoint: Endpoint;
+  readonly candidate: Candidate;
   readonly certificates: number;
   users: number;
   /** Whether another one takes its place: it is closed after its last use. */
   isOld: boolean;
 }
 
+/** Purpose of a connection. */
+type Purpose = "calls" | "watching";
+
+/** State of a call that is made until an address answers. */
+interface Call<Q, A> {
+  readonly method: Method<Q, A>;
+  readonly request: () => Q;
+  readonly options: CallOptions;
+  readonly waitEnds: Moment;
+  readonly end: Moment;
+  /** Whether a request had no answer, and may have been carried out. */
+  isRepeat: boolean;
+  /** Whether something failed that may pass. */
+  mayPass: boolean;
+}
+
 export class Calls {
   readonly #settings: Settings;
-  /** Number of times that the calls have moved on; modulo the number of endpoints, the one in use. */
-  #moved: number;
+  readonly #route: Route;
+  /** Where calls go; none before the first, and after a failure. */
+  #present: Candidate | undefined;
+  /** Number of addresses that were found the last time. */
+  #found = 1;
   readonly #made = new Map<string, Shared>();
   #isClosed = false;
   readonly #closing = new AbortController();
 
   constructor(settings: Settings) {
     this.#settings = settings;
-    // Each client begins at a random one, so that many clients spread over all coordinators.
-    this.#moved = Math.floor(Math.random() * settings.endpoints.length);
+    this.#route = new Route(settings.endpoints.length, Math.random);
   }
 
   get settings(): Settings {
     return this.#settings;
   }
 
-  /** Returns the connection to the coordinator in use. */
-  #use(purpose: "calls" | "watching"): Shared {
+  #mustBeOpen(): void {
     if (this.#isClosed) {
       throw new ClosedError("the client was closed");
     }
-    const { endpoints, credentials } = this.#settings;
-    const { certificates } = credentials;
-    for (const [key, shared] of this.#made) {
+  }
+
+  /**
+   * Chooses the address for this call and later ones, none of these. Returns nothing if there is no other, and the failure if no name has an
+   * address.
+   */
+  async #choose(tried: ReadonlySet<string> = new Set()): Promise<Candidate | Failure | undefined> {
+    const isTried = (candidate: Candidate) => tried.has(keyOf(candidate));
+    this.#mustBeOpen();
+    if (!this.#present || isTried(this.#present)) {
+      const { found, errors } = await findAll(this.#settings.endpoints);
+      this.#mustBeOpen();
+      this.#found = found.length;
+      const failure = errors[0]?.failure;
+      if (found.length === 0 && tried.size === 0 && failure) {
+        return failure;
+      }
+      if (!this.#present || isTried(this.#present)) {
+        const round = this.#route.round(found, readClock());
+        this.#present = round.find((candidate) => !isTried(candidate));
+      }
+    }
+    return this.#present;
+  }
+
+  /** Returns the connection to an address. */
+  #use(candidate: Candidate, purpose: Purpose): Shared {
+    const { certificates } = this.#settings.credentials;
+    for (const shared of this.#made.values()) {
       // One that failed pauses before its next attempt, for longer and longer. A call that comes now is to find out now.
       const state = shared.connection.getChannel().getConnectivityState(false);
       if (shared.certificates !== certificates || state === ConnectivityState.TRANSIENT_FAILURE) {
-        this.#made.delete(key);
-        shared.isOld = true;
-        closeIfUnused(shared);
+        this.#leave(shared);
       }
     }
-    const endpoint = endpoints[this.#moved % endpoints.length] as Endpoint;
-    const key = `${purpose} ${endpoint.url}`;
+    const key = `${purpose} ${keyOf(candidate)}`;
     let shared = this.#made.get(key);
     if (!shared) {
-      const made = connection(this.#settings, endpoint, purpose);
-      shared = { connection: made, endpoint, certificates, users: 0, isOld: false };
+      const made = connect(this.#settings, candidate, true);
+      shared = { connection: made, candidate, certificates, users: 0, isOld: false };
       this.#made.set(key, shared);
     }
     shared.users++;
     return shared;
+  }
+
+  /** Takes no more calls on a connection. */
+  #leave(shared: Shared): void {
+    for (const [key, one] of this.#made) {
+      if (one === shared) {
+        this.#made.delete(key);
+      }
+    }
+    shared.isOld = true;
+    closeIfUnused(shared);
   }
 
   #done(shared: Shared): void {
@@ -107,12 +164,13 @@ export class Calls {
     closeIfUnused(shared);
   }
 
-  /** Sends later calls to the next coordinator, because the connection of one failed that began when they had moved on so often. */
-  #moveOn(moved: number, failure: Failure): void {
-    // Another call may have moved them on already.
-    if (this.#moved === moved && this.#settings.endpoints.length > 1) {
-      this.#moved++;
-      this.#settings.log.debug(`calls go to the next coordinator: ${failure.message}`);
+  /** Sends later calls to another address, because this one failed. */
+  #moveOn(failed: Shared, failure: Failure): void {
+    this.#route.failed(failed.candidate, readClock());
+    this.#leave(failed);
+    if (this.#present && keyOf(this.#present) === keyOf(failed.candidate)) {
+      this.#present = undefined;
+      this.#settings.log.debug(`calls go to another address: ${failure.message}`);
     }
   }
 
@@ -126,39 +184,100 @@ export class Calls {
     this.#made.clear();
   }
 
-  /** Makes a call, at the next coordinator if the connection to one fails. */
-  async call<Q, A>(method: Method<Q, A>, request: Q, options: CallOptions): Promise<Answer<A>> {
-    for (let left = this.#settings.endpoints.length; ; left--) {
-      options.signal?.throwIfAborted();
-      const answered = await this.#callOnce(method, request, options);
-      options.signal?.throwIfAborted();
+  /**
+   * Makes a call, at every address until one answers, and again after a pause if it is to be repeated for longer. The request is made each
+   * time that it is sent.
+   */
+  async call<Q, A>(
+    method: Method<Q, A>,
+    request: () => Q,
+    options: CallOptions,
+  ): Promise<Answer<A>> {
+    const { signal, wait = 0, until = Number.NEGATIVE_INFINITY } = options;
+    const { least, most } = this.#settings.backoff;
+    const pauses = new Pauses(least, most);
+    const waitEnds = after(readClock(), wait);
+    const end = after(waitEnds, CALL_TIMEOUT);
+    const call = { method, request, options, waitEnds, end, isRepeat: false, mayPass: false };
+    for (;;) {
+      const answered = await this.#round(call);
       if (!(answered instanceof Failure)) {
         return answered;
       }
-      const mayRepeat = options.repeats === "freely" || answered.isUnsent || answered.isDraining;
-      if (left <= 1 || !mayRepeat || !(answered.isTransport || answered.isDraining)) {
+      const now = readClock();
+      const last = Math.min(until, end);
+      if (!call.mayPass || now >= last) {
         throw answered;
       }
+      const pause = Math.min(pauses.pauseAsAsked(now, answered.retryAfter), last - now);
+      await sleep(
+        pause,
+        signal ? AbortSignal.any([signal, this.#closing.signal]) : this.#closing.signal,
+      );
     }
   }
 
-  async #callOnce<Q, A>(
-    { path, encode, decode }: Method<Q, A>,
-    request: Q,
-    { signal, timeout = CALL_TIMEOUT }: CallOptions,
+  /** Makes a call at each address until one answers. Returns the last failure if none does. */
+  async #round<Q, A>(call: Call<Q, A>): Promise<Answer<A> | Failure> {
+    const { repeats, signal, until = Number.NEGATIVE_INFINITY } = call.options;
+    const tried = new Set<string>();
+    let last: Failure | undefined;
+    for (;;) {
+      signal?.throwIfAborted();
+      const chosen = await this.#choose(tried);
+      signal?.throwIfAborted();
+      if (chosen instanceof Failure) {
+        call.mayPass = true;
+        return chosen;
+      }
+      if (last && (!chosen || readClock() >= call.end)) {
+        return last;
+      }
+      if (!chosen) {
+        throw new TypeError("there is no address, and no reason");
+      }
+      tried.add(keyOf(chosen));
+      const answered = await this.#attempt(call, chosen, this.#found - tried.size);
+      signal?.throwIfAborted();
+      if (!(answered instanceof Failure)) {
+        return answered;
+      }
+      const isElsewhere = answered.isTransport || answered.isDraining;
+      const isForNow = answered.isRetryable && readClock() < until;
+      call.isRepeat ||= !isElsewhere || (answered.isTransport && !answered.isUnsent);
+      if ((!isElsewhere && !isForNow) || (call.isRepeat && repeats === "unsent")) {
+        throw answered;
+      }
+      call.mayPass ||= answered.isRetryable;
+      last = answered;
+    }
+  }
+
+  /** Makes a call at one address, while so many others are left. */
+  async #attempt<Q, A>(
+    { method, request, options, waitEnds, end, isRepeat }: Call<Q, A>,
+    candidate: Candidate,
+    others: number,
   ): Promise<Answer<A> | Failure> {
-    const moved = this.#moved;
-    const shared = this.#use("calls");
-    const { connection, endpoint } = shared;
+    const { path, encode, decode } = method;
+    const { repeats, signal } = options;
+    const shared = this.#use(candidate, "calls");
+    const { connection } = shared;
+    const { url } = candidate.endpoint;
     try {
-      const deadline = Date.now() + timeout;
-      let failure = await ready(connection, endpoint.url, Math.min(timeout, CALL_TIMEOUT), signal);
+      const rest = since(end, Math.max(readClock(), waitEnds));
+      // An address that does not answer leaves time for the others.
+      const share = repeats === "freely" ? rest / (1 + Math.max(0, others)) : rest;
+      const limit = Math.min(share, this.#settings.connectTimeout);
+      let failure = await ready(connection, url, limit, signal);
       if (!failure && signal?.aborted) {
-        failure = timedOut(endpoint.url);
+        failure = timedOut(url);
       }
       if (!failure) {
+        const asked = request();
         // Before it is sent: a hold never counts for longer than in the store.
         const sentAt = readClock();
+        const deadline = Date.now() + since(waitEnds, sentAt) + share;
         const metadata = this.#settings.credentials.metadata(propagated(this.#settings));
         const answered = await new Promise<Answer<A> | Failure>((resolve) => {
           let answer: A | undefined;
@@ -166,7 +285,7 @@ export class Calls {
             path,
             encode,
             decode,
-            request,
+            asked,
             metadata,
             { deadline },
             (_error, value) => {
@@ -179,8 +298,8 @@ export class Calls {
             signal?.removeEventListener("abort", cancel);
             resolve(
               status.code === Code.OK && answer !== undefined
-                ? { answer, sentAt }
-                : failureFrom(endpoint.url, status),
+                ? { answer, sentAt, isRepeat }
+                : failureFrom(url, status),
             );
           });
         });
@@ -190,7 +309,7 @@ export class Calls {
         failure = answered;
       }
       if (!signal?.aborted && (failure.isTransport || failure.isDraining)) {
-        this.#moveOn(moved, failure);
+        this.#moveOn(shared, failure);
       }
       return failure;
     } finally {
@@ -247,9 +366,13 @@ export class Calls {
     pauses: Pauses,
     signal: AbortSignal,
   ): AsyncGenerator<A, { failure: Failure; wasHeard: boolean }> {
-    const moved = this.#moved;
-    const shared = this.#use("watching");
-    const { connection, endpoint } = shared;
+    const chosen = await this.#choose();
+    if (!chosen || chosen instanceof Failure) {
+      return { failure: chosen ?? timedOut(""), wasHeard: false };
+    }
+    const shared = this.#use(chosen, "watching");
+    const { connection } = shared;
+    const { endpoint } = chosen;
     let call: ClientReadableStream<A> | undefined;
     const cancel = () => call?.cancel();
     signal.addEventListener("abort", cancel);
@@ -279,7 +402,7 @@ export class Calls {
       }
       if (!signal.aborted) {
         // Another coordinator may serve this stream too.
-        this.#moveOn(moved, failure);
+        this.#moveOn(shared, failure);
       }
       return { failure, wasHeard };
     } finally {

@@ -1,11 +1,18 @@
 import { Admin } from "./admin";
 import { Calls } from "./calls";
+import { checkObject, checkSignal, shown } from "./checks";
 import { now as readClock } from "./clock";
 import type { SessionCore } from "./core";
 import { DetachedLock, type DetachedOptions, DetachedRequest } from "./detached";
 import { Entry } from "./entry";
-import { ClosedError } from "./errors";
-import { type ClientOptions, newSettings, type SessionOptions } from "./options";
+import { acquireRefused, ClosedError, type Failure } from "./errors";
+import {
+  asSetting,
+  type ClientOptions,
+  checkSession,
+  newSettings,
+  type SessionOptions,
+} from "./options";
 import { Session } from "./session";
 
 /**
@@ -68,7 +75,9 @@ export class Client extends Entry implements AsyncDisposable {
     options: SessionOptions & { signal?: AbortSignal | undefined } = {},
   ): Promise<Session> {
     this.#mustBeOpen();
+    checkSession(options);
     const { signal, ...set } = options;
+    asSetting(() => checkSignal(signal));
     signal?.throwIfAborted();
     const session = this.#keep(Session.begin(this.#calls, { ...this.#options, ...set }, true));
     const abort = () => void session.close();
@@ -95,7 +104,13 @@ export class Client extends Entry implements AsyncDisposable {
    * locks end with the process and last for as long as the work.
    */
   detachedLock(name: string, options: DetachedOptions = {}): DetachedRequest {
-    return new DetachedRequest(this.#calls, name, options);
+    try {
+      checkObject(options ?? null, "options");
+    } catch (error) {
+      throw acquireRefused(shown(name), error as Failure);
+    }
+    const { clientName = this.#options.clientName } = options;
+    return new DetachedRequest(this.#calls, name, { ...options, clientName });
   }
 
   /**
@@ -138,7 +153,9 @@ export async function connect(
   endpoints: string | readonly string[],
   options: ClientOptions & { signal?: AbortSignal | undefined } = {},
 ): Promise<Client> {
+  checkSession(options);
   const { signal, ...set } = options;
+  asSetting(() => checkSignal(signal));
   const client = new Client(endpoints, set);
   try {
     await client.open(signal);

@@ -4,12 +4,12 @@
  * @module
  */
 
+import { setMaxListeners } from "node:events";
 import { now as readClock } from "./clock";
 import { AcquireError, HoldError, LockLostError, LockReleasedError } from "./errors";
-import { invalidField } from "./failure";
 import type { Lease } from "./lease";
 import type { Effect, Granted, HoldResult } from "./machine/pending";
-import { type AcquireSpec, label, wrongField } from "./machine/spec";
+import type { AcquireSpec } from "./machine/spec";
 import { traceparent } from "./options";
 import { SessionLoop } from "./session-loop";
 
@@ -21,11 +21,9 @@ export class SessionCore extends SessionLoop {
 
   /** Acquires locks, and returns one grant for each in the order of the request. */
   async acquire(spec: AcquireSpec, signal?: AbortSignal): Promise<Granted[]> {
-    // Before anything is noted: the session would send it again on each stream, and each would end with it.
-    const wrong = wrongField(spec);
-    if (wrong) {
-      const cause = invalidField(`acquire.${wrong.field}`, wrong.problem);
-      throw new AcquireError(label(spec), { kind: "invalid", cause });
+    if (signal) {
+      // One signal may stop any number of flows: that many listeners are no leak.
+      setMaxListeners(0, signal);
     }
     const room = this.room();
     if (room && !signal?.aborted) {

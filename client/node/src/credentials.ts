@@ -53,6 +53,26 @@ export class Credentials {
 
   constructor(options: CredentialOptions, endpoints: readonly Endpoint[], log: Logger) {
     const { tls = {}, token, tokenFile, allowPlaintextToken } = options;
+    const isEncrypted = endpoints.some((endpoint) => endpoint.isEncrypted);
+    if (typeof tls !== "object" || tls === null) {
+      throw new SettingsError("the setting tls must be an object");
+    }
+    const texts = {
+      "tls.ca": tls.ca,
+      "tls.cert": tls.cert,
+      "tls.key": tls.key,
+      "tls.serverName": tls.serverName,
+      token,
+      tokenFile,
+    };
+    for (const [setting, text] of Object.entries(texts)) {
+      if (text !== undefined && typeof text !== "string") {
+        throw new SettingsError(`the setting ${setting} must be a string`);
+      }
+      if (setting.startsWith("tls.") && text && !isEncrypted) {
+        throw new SettingsError(`the setting ${setting} needs https:// URLs`);
+      }
+    }
     this.#serverName = tls.serverName || undefined;
     for (const endpoint of endpoints) {
       const isSafe = endpoint.isEncrypted || isLoopback(endpoint) || allowPlaintextToken;
@@ -65,7 +85,7 @@ export class Credentials {
     if (Boolean(tls.cert) !== Boolean(tls.key)) {
       throw new SettingsError("a client certificate needs its key, and a key its certificate");
     }
-    if (endpoints.some((endpoint) => endpoint.isEncrypted)) {
+    if (isEncrypted) {
       const files = [tls.ca, tls.cert, tls.key].filter((path): path is string => Boolean(path));
       this.#tls = read(
         "the TLS files",

@@ -5,27 +5,39 @@
  */
 
 import { randomUUID } from "node:crypto";
-import type { Calls } from "./calls";
+import type { Answer, Calls } from "./calls";
+import {
+  bytes,
+  checkFlag,
+  checkKey,
+  checkName,
+  checkNumber,
+  checkObject,
+  checkOwnerId,
+  checkPositive,
+  checkSignal,
+  checkText,
+  checkTime,
+  checkToken,
+  DAY,
+  shown,
+} from "./checks";
+import { defaultClientName } from "./client-name";
 import { after, CLOCK_ERROR, type Moment, now as readClock, since } from "./clock";
 import {
   AcquireError,
   acquireRefused,
+  ClosedError,
   Failure,
   HoldError,
   LockLostError,
-  unconnected,
 } from "./errors";
-import { invalidField, protocolFailure } from "./failure";
+import { protocolFailure } from "./failure";
+import type { AcquireResponse } from "./generated/leasehold/v1/lock_pb";
 import { AcquireOutcome, LockMode } from "./generated/leasehold/v1/types_pb";
-import { bytes } from "./hold";
-import { ACQUIRE, RELEASE, RENEW } from "./methods";
+import { ACQUIRE, type Method, RELEASE, RENEW } from "./methods";
 import { holderOf } from "./views";
 import { fromDuration, toDuration } from "./wire";
-
-/** Longest time for a call, besides its wait. */
-const CALL_TIMEOUT = 10_000;
-/** Number of times that an acquire is sent, if its answers are lost. */
-const MOST_ATTEMPTS = 3;
 
 /** Options of a detached lock. Times are in milliseconds. */
 export interface DetachedOptions {
@@ -38,7 +50,7 @@ export interface DetachedOptions {
   wait?: number | undefined;
   /** Value for others to see: at most 4 KiB. Default: empty. */
   value?: Uint8Array | string | undefined;
-  /** Name of the holder, for operators: at most 256 bytes. Default: empty. */
+  /** Name of the holder, for operators: at most 256 bytes. Default: the client's. */
   clientName?: string | undefined;
   /** Time for which the name stays closed if the TTL passes before a release: 0 to the maximum TTL. Default: 0. */
   lockDelay?: number | undefined;
@@ -80,84 +92,100 @@ export class DetachedRequest {
   }
 
   /**
-   * Acquires the lock. If the answer is lost, it asks again under the same key, and takes over what the first request came to. Rejects with an
-   * {@link AcquireError}: `busy` or `timed_out` if it is not free, `unavailable` if no coordinator answered, and otherwise the
-   * coordinator's refusal. If the signal is aborted, the coordinator gives up the wait; a grant that crosses it is held until its TTL has
-   * passed.
+   * Acquires the lock. If a coordinator can't be reached, goes away, or its connection breaks before the answer, it asks at every other
+   * address under the same key, and takes over what an earlier request came to. Rejects with an {@link AcquireError}: `busy` or `timed_out`
+   * if it is not free, `unavailable` if no coordinator answered, and otherwise the coordinator's refusal. If the signal is aborted, the
+   * coordinator gives up the wait; a grant that crosses it is held until its TTL has passed.
    */
   async acquire({ signal }: { signal?: AbortSignal | undefined } = {}): Promise<DetachedLock> {
     const { name } = this;
-    const { ttl, wait = 0, permits } = this.#options;
-    const zero = [
-      ["permits", permits?.permits],
-      ["permits_at_least", permits?.atLeast],
-    ].find(([, value]) => value === 0);
-    if (zero) {
-      // The coordinator would take 0 for the default.
-      throw acquireRefused(name, invalidField(`${zero[0]}`, "must be at least 1"));
+    try {
+      this.#check(signal);
+    } catch (error) {
+      throw error instanceof Failure ? acquireRefused(shown(name), error) : error;
     }
-    const end = after(readClock(), wait);
-    let requestKey = this.#key ?? randomUUID();
-    for (let left = MOST_ATTEMPTS; ; left--) {
-      const rest = since(end, readClock());
-      const request = this.#message(rest, requestKey);
-      try {
-        const { answer, sentAt } = await this.#calls.call(ACQUIRE, request, {
-          repeats: "unsent",
-          signal,
-          timeout: CALL_TIMEOUT + rest,
-        });
-        switch (answer.outcome) {
-          case AcquireOutcome.GRANTED: {
-            const heldUntil = sentAt + fromDuration(answer.ttl) - CLOCK_ERROR;
-            const granted = permits && (answer.permits || permits.permits);
-            const lock = new DetachedLock(
-              this.#calls,
-              name,
-              answer.fencingToken,
-              answer.ownerId,
-              ttl,
-              heldUntil,
-              granted,
-            );
-            // It waited: the TTL counts from the grant, which may have come just now, or a while ago.
-            if (lock.validFor < fromDuration(answer.ttl) / 2) {
-              await lock.renew().catch(() => undefined);
-            }
-            return lock;
-          }
-          case AcquireOutcome.BUSY:
-          case AcquireOutcome.TIMED_OUT: {
-            const kind = answer.outcome === AcquireOutcome.BUSY ? "busy" : "timed_out";
-            throw new AcquireError(name, {
-              kind,
-              wait,
-              holder: answer.holder && holderOf(answer.holder),
-            });
-          }
-          default:
-            throw acquireRefused(
-              name,
-              protocolFailure(`the coordinator answered outcome ${answer.outcome}`),
-            );
-        }
-      } catch (error) {
-        if (!(error instanceof Failure)) {
-          throw error;
-        }
-        if (error.reason === "PERMISSION_DENIED" && !this.#key && requestKey) {
-          // Where the permissions bound holds, a coordinator takes no key: a repeated request would extend the hold.
-          requestKey = "";
-          continue;
-        }
-        if (!error.isTransport) {
-          throw acquireRefused(name, error);
-        }
-        // Without a key, another request could wait behind the first one.
-        if (left <= 1 || error.isUnsent || !requestKey) {
-          throw unconnected(name);
-        }
+    const { ttl, wait = 0, permits } = this.#options;
+    let answered: Answer<AcquireResponse>;
+    try {
+      answered = await this.#ask(this.#key ?? randomUUID(), signal);
+    } catch (error) {
+      if (!(error instanceof AcquireError && error.kind === "permission_denied" && !this.#key)) {
+        throw error;
       }
+      // Where the permissions bound holds, a coordinator takes no key: a repeated request would extend the hold.
+      answered = await this.#ask("", signal);
+    }
+    const { answer, sentAt } = answered;
+    switch (answer.outcome) {
+      case AcquireOutcome.GRANTED: {
+        const heldUntil = sentAt + fromDuration(answer.ttl) - CLOCK_ERROR;
+        const granted = permits && (answer.permits || permits.permits);
+        const lock = new DetachedLock(
+          this.#calls,
+          name,
+          answer.fencingToken,
+          answer.ownerId,
+          ttl,
+          heldUntil,
+          granted,
+        );
+        // It waited: the TTL counts from the grant, which may have come just now, or a while ago.
+        if (lock.validFor < fromDuration(answer.ttl) / 2) {
+          await lock.renew().catch(() => undefined);
+        }
+        return lock;
+      }
+      case AcquireOutcome.BUSY:
+      case AcquireOutcome.TIMED_OUT: {
+        // A request that is repeated at the end of its wait does not wait.
+        const kind = wait === 0 ? "busy" : "timed_out";
+        const holder = answer.holder && holderOf(answer.holder);
+        throw new AcquireError(name, { kind, wait, holder });
+      }
+      default:
+        throw acquireRefused(
+          name,
+          protocolFailure(`the coordinator answered outcome ${answer.outcome}`),
+        );
+    }
+  }
+
+  #check(signal: unknown): void {
+    const options = this.#options;
+    const { permits } = options;
+    checkName(this.name);
+    checkPositive(options.ttl, "ttl");
+    checkTime(options.wait, "wait", 0, DAY);
+    bytes(options.value);
+    checkText(options.clientName, "clientName");
+    checkTime(options.lockDelay, "lockDelay", 0);
+    checkFlag(options.shared, "shared");
+    checkObject(permits, "permits");
+    if (permits) {
+      checkNumber(permits.limit, "limit", 1);
+      checkNumber(permits.permits, "permits", 1);
+      checkNumber(permits.atLeast ?? 1, "atLeast", 1);
+      checkNumber(permits.limitRevision ?? 0, "limitRevision", 0);
+    }
+    if (this.#key !== undefined) {
+      checkKey(this.#key);
+    }
+    checkSignal(signal);
+  }
+
+  /** Asks under a key; without one, another request could wait behind the first one. */
+  async #ask(key: string, signal: AbortSignal | undefined): Promise<Answer<AcquireResponse>> {
+    const { wait = 0 } = this.#options;
+    const end = after(readClock(), wait);
+    const request = () => this.#message(since(end, readClock()), key);
+    const repeats = key ? "freely" : "unsent";
+    try {
+      return await this.#calls.call(ACQUIRE, request, { repeats, signal, wait });
+    } catch (error) {
+      if (error instanceof ClosedError) {
+        throw new AcquireError(this.name, { kind: "closed" });
+      }
+      throw error instanceof Failure ? acquireRefused(this.name, error) : error;
     }
   }
 
@@ -177,11 +205,11 @@ export class DetachedRequest {
   }
 
   #message(wait: number, requestKey: string) {
-    const { ttl, value, clientName = "", lockDelay, shared, permits } = this.#options;
+    const { ttl, value, clientName, lockDelay, shared, permits } = this.#options;
     return {
       name: this.name,
       value: bytes(value),
-      clientName,
+      clientName: clientName ?? defaultClientName(),
       requestKey,
       wait: toDuration(wait),
       mode: permits ? LockMode.SEMAPHORE : shared ? LockMode.SHARED : LockMode.EXCLUSIVE,
@@ -226,6 +254,12 @@ export class DetachedLock {
     this.#ttl = ttl;
     this.#heldUntil = heldUntil;
     this.permits = permits;
+    this.#checked(() => {
+      checkName(name);
+      checkToken(token);
+      checkOwnerId(ownerId);
+      checkPositive(ttl, "ttl");
+    });
     // Not in what a logger shows of the object.
     Object.defineProperty(this, "ownerId", { enumerable: false });
   }
@@ -241,15 +275,15 @@ export class DetachedLock {
   }
 
   /**
-   * Extends the hold to a full TTL from now, by default that of the request. Rejects with a {@link LockLostError} if the lock was lost, and
-   * with a {@link HoldError} if no coordinator could renew it; it then lasts for as long as before, and perhaps longer.
+   * Extends the hold to a full TTL from now, by default that of the request. If no coordinator answers, it is repeated at all of them for as
+   * long as the lock is held, at most ten seconds. Rejects with a {@link LockLostError} if the lock was lost, and with a {@link HoldError} if
+   * no coordinator could renew it; it then lasts for as long as before, and perhaps longer.
    */
   async renew({ ttl = this.#ttl }: { ttl?: number | undefined } = {}): Promise<void> {
     const { name, ownerId } = this;
+    this.#checked(() => checkPositive(ttl, "ttl"));
     const request = { name, ownerId, ...(ttl ? { ttl: toDuration(ttl) } : {}) };
-    // Renewing twice does no more than once.
-    const answered = this.#calls.call(RENEW, request, { repeats: "freely" });
-    const { answer, sentAt } = await answered.catch((error) => this.#refused(error));
+    const { answer, sentAt } = await this.#call(RENEW, request, this.#heldUntil);
     if (!answer.renewed) {
       this.#heldUntil = readClock();
       throw new LockLostError(name, this.token, "unknown");
@@ -258,19 +292,32 @@ export class DetachedLock {
   }
 
   /**
-   * Releases the lock and hands it to the next waiter. Resolves with false if there was nothing to release. Rejects with a {@link HoldError}
-   * if no coordinator could release it; call it again, or the lock ends with its TTL.
+   * Releases the lock and hands it to the next waiter. If no coordinator answers, it is repeated at all of them for as long as the lock would
+   * be held, at most ten seconds. Resolves with false if there was nothing to release. Rejects with a {@link HoldError} if no coordinator
+   * could release it; call it again, or the lock ends with its TTL.
    */
   async release(): Promise<boolean> {
     const { name, ownerId } = this;
-    // If it is repeated, it finds nothing to release: sent once, the answer is certain.
-    const answered = this.#calls.call(RELEASE, { name, ownerId }, { repeats: "unsent" });
-    const { answer } = await answered.catch((error) => this.#refused(error));
+    const { answer, isRepeat } = await this.#call(RELEASE, { name, ownerId }, this.#heldUntil);
     this.#heldUntil = readClock();
-    return answer.released;
+    // A repeated one finds nothing if the first was carried out.
+    return answer.released || isRepeat;
   }
 
-  #refused(error: unknown): never {
-    throw error instanceof Failure ? new HoldError(this.name, error.kind, error) : error;
+  #checked(check: () => void): void {
+    try {
+      check();
+    } catch (error) {
+      throw error instanceof Failure ? new HoldError(shown(this.name), "invalid", error) : error;
+    }
+  }
+
+  /** Makes a call that does no more if it is carried out twice. */
+  async #call<Q, A>(method: Method<Q, A>, request: Q, until: Moment): Promise<Answer<A>> {
+    try {
+      return await this.#calls.call(method, () => request, { repeats: "freely", until });
+    } catch (error) {
+      throw error instanceof Failure ? new HoldError(this.name, error.kind, error) : error;
+    }
   }
 }

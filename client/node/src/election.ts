@@ -6,16 +6,26 @@
 
 import { Actor } from "./actor";
 import type { Calls } from "./calls";
+import {
+  bytes,
+  checkFunction,
+  checkName,
+  checkObject,
+  checkSignal,
+  checkTime,
+  DAY,
+  shown,
+  YEAR,
+} from "./checks";
 import { now as readClock } from "./clock";
 import type { SessionCore } from "./core";
-import { AcquireError, Failure, LockLostError } from "./errors";
+import { AcquireError, acquireRefused, atCaller, Failure, LockLostError } from "./errors";
 import type { Leader as WireLeader } from "./generated/leasehold/v1/election_pb";
 import { LockMode } from "./generated/leasehold/v1/types_pb";
 import { Held } from "./held";
-import { bytes } from "./hold";
 import type { Source } from "./locks";
 import type { Granted } from "./machine/pending";
-import { lockSpec } from "./machine/spec";
+import { type AcquireSpec, lockSpec } from "./machine/spec";
 import { LEADER, OBSERVE } from "./methods";
 import { Pauses, sleep } from "./pauses";
 import { ownError, runUnder } from "./running";
@@ -55,8 +65,9 @@ export class Term extends Held implements AsyncDisposable {
   }
 
   /** Changes the value that observers see: at most 4 KiB. */
-  proclaim(value: Uint8Array | string): Promise<void> {
-    return this.core.change(this.granted, { kind: "value", value: bytes(value) });
+  async proclaim(value: Uint8Array | string): Promise<void> {
+    const encoded = this.checked(() => bytes(value));
+    await this.core.change(this.granted, { kind: "value", value: encoded });
   }
 
   /**
@@ -140,6 +151,7 @@ export class Election {
    * already, or leads it: it would wait behind itself. Use `Term.proclaim` to change the value, and another session for another candidate.
    */
   async campaign({ signal }: SignalOptions = {}): Promise<Term> {
+    const spec = this.#spec(signal);
     let core: SessionCore;
     try {
       core = this.#source();
@@ -150,19 +162,6 @@ export class Election {
     if (!candidacy) {
       throw new AcquireError(this.name, { kind: "already_candidate" });
     }
-    const { value, wait, lockDelay = 0, maxHold = 0 } = this.#options;
-    const spec = {
-      locks: [lockSpec(this.name, LockMode.EXCLUSIVE)],
-      isOfSeveral: false,
-      wait: wait === undefined ? undefined : Math.max(0, wait),
-      value: bytes(value),
-      lockDelay,
-      maxHold,
-      // Of its own, since a candidate that lost its term may campaign while its former hold is still there, closed for a lock-delay.
-      actor: new Actor().number,
-      isReentrant: false,
-      trace: "",
-    };
     try {
       const [granted] = await core.acquire(spec, signal);
       if (!granted) {
@@ -172,7 +171,34 @@ export class Election {
       return new Term(core, granted, candidacy);
     } catch (error) {
       candidacy.end();
-      throw error;
+      throw atCaller(error);
+    }
+  }
+
+  /** Returns what to ask for. Throws an AcquireError if it can't be asked for. */
+  #spec(signal: unknown): AcquireSpec {
+    try {
+      checkObject(this.#options, "options");
+      const { value, wait, lockDelay, maxHold } = this.#options;
+      checkName(this.name, "election");
+      checkTime(wait, "wait", 0, DAY);
+      checkTime(lockDelay, "lockDelay", 0);
+      checkTime(maxHold, "maxHold", 1000, YEAR);
+      checkSignal(signal);
+      return {
+        locks: [lockSpec(this.name, LockMode.EXCLUSIVE)],
+        isOfSeveral: false,
+        wait,
+        value: bytes(value),
+        lockDelay: lockDelay ?? 0,
+        maxHold: maxHold ?? 0,
+        // Of its own, since a candidate that lost its term may campaign while its former hold is still there, closed for a lock-delay.
+        actor: new Actor().number,
+        isReentrant: false,
+        trace: "",
+      };
+    } catch (error) {
+      throw error instanceof Failure ? acquireRefused(shown(this.name), error) : error;
     }
   }
 
@@ -194,9 +220,14 @@ export class Election {
    * - the signal is aborted: then it resolves, or rejects with an error of `lead` that says more than that it was stopped.
    */
   async run(
-    { signal }: { signal: AbortSignal },
+    options: { signal: AbortSignal },
     lead: (term: Term, signal: AbortSignal) => unknown,
   ): Promise<void> {
+    checkName(this.name, "election");
+    checkObject(options ?? null, "options");
+    const { signal } = options;
+    checkSignal(signal ?? null);
+    checkFunction(lead, "lead");
     const { log, backoff } = this.#calls.settings;
     const name = JSON.stringify(this.name);
     const pauses = new Pauses(backoff.least, backoff.most);
@@ -248,8 +279,10 @@ export class Election {
 
   /** Returns the present leader; `undefined` while there is none, also before the first campaign. */
   async leader({ signal }: SignalOptions = {}): Promise<Leader | undefined> {
+    checkName(this.name, "election");
+    checkSignal(signal);
     const request = { election: this.name };
-    const { answer } = await this.#calls.call(LEADER, request, { repeats: "freely", signal });
+    const { answer } = await this.#calls.call(LEADER, () => request, { repeats: "freely", signal });
     return answer.leader && leaderOf(answer.leader);
   }
 
@@ -263,6 +296,8 @@ export class Election {
    * it may have skipped some. It throws if the name is invalid, or the coordinator refuses to be observed.
    */
   async *observe({ signal }: SignalOptions = {}): AsyncGenerator<LeaderChange, void, undefined> {
+    checkName(this.name, "election");
+    checkSignal(signal);
     const view = new LeaderView();
     for await (const told of this.#calls.feed(OBSERVE, { election: this.name }, signal)) {
       if (told instanceof Failure) {

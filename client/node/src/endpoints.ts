@@ -29,6 +29,9 @@ export interface Candidate {
 /** Parses URLs. One without a scheme is an http URL, and the port is 7420 unless it names one. */
 export function parseEndpoints(urls: string | readonly string[]): Endpoint[] {
   const list = typeof urls === "string" ? urls.split(",") : urls;
+  if (!Array.isArray(list) || !list.every((url) => typeof url === "string")) {
+    throw new SettingsError("the endpoints must be a URL or a list of URLs");
+  }
   if (list.length === 0) {
     throw new SettingsError("there is no endpoint");
   }
@@ -69,7 +72,7 @@ export function isLoopback({ host }: Endpoint): boolean {
 }
 
 /** Looks up the addresses that an endpoint stands for at present. */
-export async function resolve(endpoint: Endpoint): Promise<Candidate[]> {
+async function resolve(endpoint: Endpoint): Promise<Candidate[]> {
   if (isIP(endpoint.host)) {
     return [{ endpoint, address: endpoint.host }];
   }
@@ -80,6 +83,22 @@ export async function resolve(endpoint: Endpoint): Promise<Candidate[]> {
     const why = `the name has no address: ${(error as Error).message}`;
     throw new ConnectError(endpoint.url, "unreachable", transportFailure(endpoint.url, why));
   }
+}
+
+/** Looks up the addresses of all endpoints at once. Returns also why some have none. */
+export async function findAll(
+  endpoints: readonly Endpoint[],
+): Promise<{ found: Candidate[]; errors: ConnectError[] }> {
+  const found: Candidate[] = [];
+  const errors: ConnectError[] = [];
+  for (const one of await Promise.allSettled(endpoints.map(resolve))) {
+    if (one.status === "fulfilled") {
+      found.push(...one.value);
+    } else if (one.reason instanceof ConnectError) {
+      errors.push(one.reason);
+    }
+  }
+  return { found, errors };
 }
 
 /** Returns what tells a candidate from others. */

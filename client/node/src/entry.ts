@@ -28,7 +28,8 @@ export abstract class Entry {
   }
 
   /**
-   * Requests several locks: 1 to 64 of different names, all together or none. A name alone stands for an exclusive hold.
+   * Requests several locks, all together or none: 1 to 64 of different names, unless the coordinator takes more or fewer. A name alone
+   * stands for an exclusive hold.
    */
   locks(locks: readonly LockRequest[], options: AcquireOptions = {}): Locks {
     return new Locks(this.#source, locks, options);

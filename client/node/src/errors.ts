@@ -57,7 +57,7 @@ const RETRIES: Record<string, boolean> = {
 /** Any error of this library. */
 export abstract class LeaseholdError extends Error {
   override get name(): string {
-    return this.constructor.name;
+    return "LeaseholdError";
   }
 }
 
@@ -88,6 +88,10 @@ export interface FailureParts {
  * on the lease stream and the failure of a single call look the same.
  */
 export class Failure extends LeaseholdError {
+  override get name(): string {
+    return "Failure";
+  }
+
   /** gRPC status code. */
   readonly code: number;
   /** Reason that `docs/errors.md` lists, for example `INVALID_FIELD`; empty if there is none, as after a broken connection. */
@@ -241,6 +245,10 @@ export interface AcquireErrorParts {
 
 /** Acquire that failed. */
 export class AcquireError extends LeaseholdError {
+  override get name(): string {
+    return "AcquireError";
+  }
+
   /** Name of the lock; of several, all of them with commas in between. */
   readonly lock: string;
   /** Kind of the failure. */
@@ -278,7 +286,9 @@ export class AcquireError extends LeaseholdError {
       case "timed_out":
         return true;
       case "unavailable":
-        return !(this.cause instanceof ConnectError) || this.cause.isRetryable;
+        return this.cause instanceof ConnectError
+          ? this.cause.isRetryable
+          : (this.failure?.isRetryable ?? true);
       default:
         return this.failure?.isRetryable ?? false;
     }
@@ -323,6 +333,10 @@ function by(holder: Holder | undefined): string {
 
 /** Loss of a lock. If work failed as well under the lock, its error is the `cause`. */
 export class LockLostError extends LeaseholdError {
+  override get name(): string {
+    return "LockLostError";
+  }
+
   /** Name of the lock. */
   readonly lock: string;
   /** Fencing token of the hold. */
@@ -340,6 +354,10 @@ export class LockLostError extends LeaseholdError {
 
 /** Check of a hold that is suspended: don't act on the lock. */
 export class LockSuspendedError extends LeaseholdError {
+  override get name(): string {
+    return "LockSuspendedError";
+  }
+
   /** Name of the lock. */
   readonly lock: string;
 
@@ -351,6 +369,10 @@ export class LockSuspendedError extends LeaseholdError {
 
 /** Use of a hold that this process has released. */
 export class LockReleasedError extends LeaseholdError {
+  override get name(): string {
+    return "LockReleasedError";
+  }
+
   /** Name of the lock. */
   readonly lock: string;
 
@@ -365,6 +387,10 @@ export type HoldErrorKind = RefusalKind | "unavailable" | "unconfirmed";
 
 /** Request about a hold that failed for another reason than a loss. */
 export class HoldError extends LeaseholdError {
+  override get name(): string {
+    return "HoldError";
+  }
+
   /** Name of the lock. */
   readonly lock: string;
   /** Kind of the failure. */
@@ -386,13 +412,21 @@ export class HoldError extends LeaseholdError {
 
 /** Use of a client or a session that was closed. */
 export class ClosedError extends LeaseholdError {
+  override get name(): string {
+    return "ClosedError";
+  }
+
   constructor(what = "the session was closed") {
     super(what);
   }
 }
 
 /** Setting that can't be used. */
-export class SettingsError extends LeaseholdError {}
+export class SettingsError extends LeaseholdError {
+  override get name(): string {
+    return "SettingsError";
+  }
+}
 
 /**
  * Kind of an attempt to open a session that failed:
@@ -407,6 +441,10 @@ export type ConnectErrorKind = "invalid" | "unreachable" | "timed_out" | "ended"
 
 /** Coordinator at which no session could be opened. */
 export class ConnectError extends LeaseholdError {
+  override get name(): string {
+    return "ConnectError";
+  }
+
   /** URL of the coordinator. */
   readonly endpoint: string;
   /** Kind of the failure. */
@@ -472,4 +510,12 @@ export function acquireRefused(lock: string, failure: Failure): AcquireError {
   return Number.isInteger(limit)
     ? new AcquireError(lock, { kind: "limit_mismatch", limit, cause: failure })
     : new AcquireError(lock, { kind: "refused", cause: failure });
+}
+
+/** Returns an error that was made elsewhere, with the stack of whoever awaits it. @internal */
+export function atCaller(error: unknown): unknown {
+  if (error instanceof LeaseholdError) {
+    Error.captureStackTrace(error, atCaller);
+  }
+  return error;
 }

@@ -1,6 +1,12 @@
 import { NEVER, now as readClock, since } from "./clock";
 import type { SessionCore } from "./core";
-import { LockLostError, type LockReleasedError, LockSuspendedError } from "./errors";
+import {
+  Failure,
+  HoldError,
+  LockLostError,
+  type LockReleasedError,
+  LockSuspendedError,
+} from "./errors";
 import type { ReleaseRequest } from "./lease";
 import type { Granted } from "./machine/pending";
 import type { State } from "./reason";
@@ -202,6 +208,15 @@ export abstract class Held {
     await this.changed("suspended");
     const { error } = this;
     return error instanceof LockLostError ? error : undefined;
+  }
+
+  /** Returns what checked arguments come to. Throws a HoldError if they are wrong. */
+  protected checked<T>(check: () => T): T {
+    try {
+      return check();
+    } catch (error) {
+      throw error instanceof Failure ? new HoldError(this.name, "invalid", error) : error;
+    }
   }
 
   /** Gives the lock back, once. */

@@ -1,7 +1,6 @@
-import { HoldError, LockSuspendedError } from "./errors";
-import { invalidField } from "./failure";
+import { bytes, checkNumber } from "./checks";
+import { LockSuspendedError } from "./errors";
 import { Held } from "./held";
-import { wrongNumber } from "./machine/spec";
 
 /**
  * Lock that this process holds, until it releases it or loses it.
@@ -33,8 +32,9 @@ export class Hold extends Held implements AsyncDisposable {
   }
 
   /** Changes the value attached to the hold for others to see: at most 4 KiB. */
-  setValue(value: Uint8Array | string): Promise<void> {
-    return this.core.change(this.granted, { kind: "value", value: bytes(value) });
+  async setValue(value: Uint8Array | string): Promise<void> {
+    const encoded = this.checked(() => bytes(value));
+    await this.core.change(this.granted, { kind: "value", value: encoded });
   }
 
   /**
@@ -50,11 +50,7 @@ export class Hold extends Held implements AsyncDisposable {
    * the others may be given back already.
    */
   async keep(permits: number): Promise<void> {
-    const problem = wrongNumber(permits, 1);
-    if (problem) {
-      const failure = invalidField("reduce.permits", problem);
-      throw new HoldError(this.name, "invalid", failure);
-    }
+    this.checked(() => checkNumber(permits, "permits", 1));
     await this.core.change(this.granted, { kind: "reduce", permits });
   }
 
@@ -123,12 +119,4 @@ export class Holds implements AsyncDisposable, Iterable<Hold> {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.release().catch(() => undefined);
   }
-}
-
-/** Returns the bytes of a value. @internal */
-export function bytes(value: Uint8Array | string | undefined): Uint8Array {
-  if (value !== undefined && typeof value !== "string" && !(value instanceof Uint8Array)) {
-    throw new TypeError("a value is a string or a Uint8Array");
-  }
-  return typeof value === "string" ? Buffer.from(value) : (value ?? new Uint8Array());
 }

@@ -5,11 +5,31 @@
  */
 
 import type { Actor } from "./actor";
+import {
+  bytes,
+  checkActor,
+  checkFlag,
+  checkFunction,
+  checkObject,
+  checkSignal,
+  checkTime,
+  DAY,
+  shown,
+  YEAR,
+} from "./checks";
 import type { SessionCore } from "./core";
-import { AcquireError } from "./errors";
+import { AcquireError, acquireRefused, atCaller, ClosedError, Failure } from "./errors";
+import { invalidField } from "./failure";
 import { LockMode } from "./generated/leasehold/v1/types_pb";
-import { bytes, Hold, Holds } from "./hold";
-import { type AcquireSpec, type LockSpec, lockSpec } from "./machine/spec";
+import { Hold, Holds } from "./hold";
+import {
+  type AcquireSpec,
+  checkSpec,
+  type LockSpec,
+  label,
+  lockSpec,
+  MOST_LOCKS,
+} from "./machine/spec";
 import { runUnder } from "./running";
 
 /** Options of a request. Times are in milliseconds. */
@@ -99,17 +119,42 @@ abstract class Requests<O extends AcquireOptions, H extends Hold | Holds> {
   protected abstract readonly isOfSeveral: boolean;
   protected abstract wrap(holds: readonly Hold[]): H;
 
-  async #acquire(options: O): Promise<{ core: SessionCore; holds: Hold[] }> {
-    const spec = acquireSpec(this.locks(options), this.isOfSeveral, options);
-    let core: SessionCore;
+  async #acquire(
+    options: O | undefined,
+    overrides: AcquireOptions = {},
+    work?: unknown,
+  ): Promise<{ core: SessionCore; holds: Hold[]; signal: AbortSignal | undefined }> {
+    const { spec, signal } = this.#spec(options, overrides, work);
     try {
-      core = this.#source();
-    } catch {
-      const lock = spec.locks.map(({ name }) => name).join(", ");
-      throw new AcquireError(lock, { kind: "closed" });
+      const core = this.#source();
+      const granted = await core.acquire(spec, signal);
+      return { core, holds: granted.map((grant) => new Hold(core, grant)), signal };
+    } catch (error) {
+      if (error instanceof ClosedError) {
+        throw new AcquireError(label(spec), { kind: "closed" });
+      }
+      throw atCaller(error);
     }
-    const granted = await core.acquire(spec, options.signal);
-    return { core, holds: granted.map((grant) => new Hold(core, grant)) };
+  }
+
+  /** Returns what to ask for. Throws an AcquireError if it can't be asked for, before anything is noted. */
+  #spec(given: O | undefined, overrides: AcquireOptions, work: unknown) {
+    let locks: readonly LockSpec[] = [];
+    try {
+      checkObject(this.#defaults, "options");
+      checkObject(given, "options");
+      const options = { ...this.#defaults, ...given, ...overrides };
+      locks = this.locks(options);
+      const spec = acquireSpec(locks, this.isOfSeveral, options);
+      checkSpec(spec);
+      if (work !== undefined) {
+        checkFunction(work, "work");
+      }
+      return { spec, signal: options.signal };
+    } catch (error) {
+      const names = locks.map(({ name }) => shown(name)).join(", ");
+      throw error instanceof Failure ? acquireRefused(names, error) : error;
+    }
   }
 
   /**
@@ -118,7 +163,7 @@ abstract class Requests<O extends AcquireOptions, H extends Hold | Holds> {
    * connection is not an error: the session asks again on the next one.
    */
   async acquire(options?: O): Promise<H> {
-    const { holds } = await this.#acquire({ ...this.#defaults, ...options } as O);
+    const { holds } = await this.#acquire(options);
     return this.wrap(holds);
   }
 
@@ -128,7 +173,7 @@ abstract class Requests<O extends AcquireOptions, H extends Hold | Holds> {
    */
   async tryAcquire(options?: Omit<O, "wait">): Promise<H | null> {
     try {
-      return await this.acquire({ ...options, wait: 0 } as unknown as O);
+      return this.wrap((await this.#acquire(options as O | undefined, { wait: 0 })).holds);
     } catch (error) {
       if (error instanceof AcquireError && error.kind === "busy") {
         return null;
@@ -153,14 +198,11 @@ abstract class Requests<O extends AcquireOptions, H extends Hold | Holds> {
     second?: (hold: H, signal: AbortSignal) => T | PromiseLike<T>,
   ): Promise<T> {
     const isWork = typeof first === "function";
-    const work = isWork ? first : second;
-    if (!work) {
-      throw new TypeError("there is no work to run under the lock");
-    }
-    const options = { ...this.#defaults, ...(isWork ? {} : first) } as O;
-    const { core, holds } = await this.#acquire(options);
+    const work = (isWork ? first : second) as (hold: H, signal: AbortSignal) => T | PromiseLike<T>;
+    const options = isWork ? undefined : first;
+    const { core, holds, signal } = await this.#acquire(options, {}, work ?? null);
     const wrapped = this.wrap(holds);
-    return runUnder(holds, options.signal, core.settings.log, (signal) => work(wrapped, signal));
+    return runUnder(holds, signal, core.settings.log, (stop) => work(wrapped, stop));
   }
 }
 
@@ -169,16 +211,22 @@ function acquireSpec(
   isOfSeveral: boolean,
   options: AcquireOptions,
 ): AcquireSpec {
-  const { wait, value, lockDelay = 0, maxHold = 0, actor, reentrant = false } = options;
+  const { wait, value, lockDelay, maxHold, actor, reentrant, signal } = options;
+  checkTime(wait, "wait", 0, DAY);
+  checkTime(lockDelay, "lockDelay", 0);
+  checkTime(maxHold, "maxHold", 1000, YEAR);
+  checkActor(actor);
+  checkFlag(reentrant, "reentrant");
+  checkSignal(signal);
   return {
     locks,
     isOfSeveral,
-    wait: wait === undefined ? undefined : Math.max(0, wait),
+    wait,
     value: bytes(value),
-    lockDelay,
-    maxHold,
+    lockDelay: lockDelay ?? 0,
+    maxHold: maxHold ?? 0,
     actor: actor?.number ?? 0,
-    isReentrant: reentrant,
+    isReentrant: reentrant ?? false,
     trace: "",
   };
 }
@@ -196,6 +244,7 @@ export class Lock extends Requests<LockOptions, Hold> {
   }
 
   protected override locks({ shared }: LockOptions): readonly LockSpec[] {
+    checkFlag(shared, "shared");
     return [lockSpec(this.name, shared ? LockMode.SHARED : LockMode.EXCLUSIVE)];
   }
 
@@ -209,17 +258,20 @@ export class Lock extends Requests<LockOptions, Hold> {
  * for several names never block one another for good. Errors name all of the locks, with commas in between.
  */
 export class Locks extends Requests<AcquireOptions, Holds> {
-  readonly #locks: readonly LockSpec[];
+  readonly #locks: readonly LockRequest[];
   protected readonly isOfSeveral = true;
 
   /** @internal */
   constructor(source: Source, locks: readonly LockRequest[], defaults: AcquireOptions) {
     super(source, defaults);
-    this.#locks = locks.map(specOf);
+    this.#locks = locks;
   }
 
   protected override locks(): readonly LockSpec[] {
-    return this.#locks;
+    if (!Array.isArray(this.#locks) || this.#locks.length > MOST_LOCKS) {
+      throw invalidField("locks", "must be a list of 1 to 1000 locks");
+    }
+    return this.#locks.map(specOf);
   }
 
   protected override wrap(holds: readonly Hold[]): Holds {
@@ -245,7 +297,7 @@ export class Semaphore extends Requests<PermitOptions, Hold> {
     super(source, options);
     this.name = name;
     this.limit = limit;
-    this.#limitRevision = options.limitRevision ?? 0;
+    this.#limitRevision = options?.limitRevision ?? 0;
   }
 
   protected override locks({ permits = 1, atLeast }: PermitOptions): readonly LockSpec[] {
@@ -273,7 +325,9 @@ function specOf(request: LockRequest): LockSpec {
   if (typeof request === "string") {
     return lockSpec(request, LockMode.EXCLUSIVE);
   }
+  checkObject(request ?? null, "lock");
   if (!("limit" in request)) {
+    checkFlag(request.shared, "shared");
     return lockSpec(request.name, request.shared ? LockMode.SHARED : LockMode.EXCLUSIVE);
   }
   const { name, permits, limit, atLeast, limitRevision = 0 } = request;

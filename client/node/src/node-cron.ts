@@ -20,7 +20,7 @@ export interface RunCoordinatorOptions {
    * for at least this long: at most the coordinator's longest TTL, 1 h. Default: 60 s.
    */
   clockDifference?: number | undefined;
-  /** Name of this process, for operators. Default: empty. */
+  /** Name of this process, for operators. Default: the client's. */
   clientName?: string | undefined;
 }
 

@@ -5,9 +5,18 @@
  */
 
 import { create } from "@bufbuild/protobuf";
+import {
+  checkFunction,
+  checkMetadata,
+  checkObject,
+  checkPositive,
+  checkText,
+  checkTime,
+} from "./checks";
+import { defaultClientName } from "./client-name";
 import { type CredentialOptions, Credentials } from "./credentials";
 import { type Endpoint, parseEndpoints } from "./endpoints";
-import { SettingsError } from "./errors";
+import { Failure, SettingsError } from "./errors";
 import { type SessionOpen, SessionOpenSchema } from "./generated/leasehold/v1/session_pb";
 import { toDuration } from "./wire";
 
@@ -20,7 +29,10 @@ export interface Logger {
 
 /** Options of a session. Times are in milliseconds. */
 export interface SessionOptions {
-  /** Name that operators see: at most 256 bytes without control characters. Default: empty. */
+  /**
+   * Name that operators see: at most 256 bytes without control characters. Default: the program, host and process, such as
+   * `billing@web-1/4711`.
+   */
   clientName?: string | undefined;
   /**
    * Time for which a lock outlives the loss of contact: 1 s to 1 h unless the coordinator is configured otherwise. A shorter TTL frees the
@@ -76,6 +88,13 @@ export interface Settings {
   readonly propagate: ((carrier: Record<string, string>) => void) | undefined;
 }
 
+/** Headers that a hook may add. */
+const HEADER = /^(?!grpc-|authorization$)[a-z][a-z0-9_.-]{0,127}(?<!-bin)$/i;
+const HEADER_VALUE = /^[\x20-\x7e]{0,4096}$/;
+
+/** Longest trace context of a request on a session, in bytes. */
+const LONGEST_TRACEPARENT = 256;
+
 const QUIET: Logger = {
   debug: () => undefined,
   info: () => undefined,
@@ -84,11 +103,28 @@ const QUIET: Logger = {
 
 /** Returns the settings for these endpoints and options. Throws a SettingsError if they can't be used. */
 export function newSettings(urls: string | readonly string[], options: ClientOptions): Settings {
+  asSetting(() => {
+    checkObject(options ?? null, "options");
+    checkSessionOptions(options);
+    const { connectTimeout, backoff, logger, propagate } = options;
+    checkPositive(connectTimeout, "connectTimeout");
+    checkObject(backoff, "backoff");
+    if (backoff) {
+      checkPositive(backoff.least ?? 0, "backoff.least");
+      checkPositive(backoff.most ?? 0, "backoff.most");
+    }
+    checkObject(logger, "logger");
+    for (const level of ["debug", "info", "warn"] as const) {
+      if (logger) {
+        checkFunction(logger[level], `logger.${level}`);
+      }
+    }
+    if (propagate !== undefined) {
+      checkFunction(propagate, "propagate");
+    }
+  });
   const endpoints = parseEndpoints(urls);
   const { connectTimeout = 5000, backoff = { least: 50, most: 2000 }, logger = QUIET } = options;
-  if (![connectTimeout, backoff.least, backoff.most].every((time) => time > 0)) {
-    throw new SettingsError("time-outs and pauses must be positive");
-  }
   return {
     endpoints,
     connectTimeout,
@@ -99,9 +135,37 @@ export function newSettings(urls: string | readonly string[], options: ClientOpt
   };
 }
 
+/** Checks the options of a session. Throws a SettingsError if they can't be used. */
+export function checkSession(options: SessionOptions): void {
+  asSetting(() => {
+    checkObject(options ?? null, "options");
+    checkSessionOptions(options);
+  });
+}
+
+function checkSessionOptions({ clientName, ttl, grace, metadata }: SessionOptions): void {
+  checkText(clientName, "clientName");
+  checkPositive(ttl, "ttl");
+  checkTime(grace, "grace", 0);
+  checkMetadata(metadata);
+}
+
+/** Makes a check, and throws a SettingsError for what is wrong. */
+export function asSetting(check: () => void): void {
+  try {
+    check();
+  } catch (error) {
+    if (!(error instanceof Failure)) {
+      throw error;
+    }
+    const [{ field, description } = { field: "", description: "" }] = error.violations;
+    throw new SettingsError(`the setting ${field} ${description}`);
+  }
+}
+
 /** Returns the message that opens a session. */
 export function openMessage(options: SessionOptions): SessionOpen {
-  const { clientName = "", ttl, grace, metadata = {} } = options;
+  const { clientName = defaultClientName(), ttl, grace, metadata = {} } = options;
   return create(SessionOpenSchema, {
     clientName,
     metadata: { ...metadata },
@@ -120,12 +184,16 @@ export function propagated({ propagate, log }: Settings): Record<string, string>
     log.debug(`the hook for traces failed: ${(error as Error).message}`);
     return {};
   }
+  // What can't be a header would fail the request, and a large one the whole stream.
   return Object.fromEntries(
-    Object.entries(carrier).filter(([, value]) => typeof value === "string"),
+    Object.entries(carrier).filter(
+      ([key, value]) => HEADER.test(key) && typeof value === "string" && HEADER_VALUE.test(value),
+    ),
   );
 }
 
 /** Returns the trace context of a request on a session. */
 export function traceparent(settings: Settings): string {
-  return settings.propagate ? (propagated(settings)["traceparent"] ?? "") : "";
+  const traceparent = settings.propagate ? (propagated(settings)["traceparent"] ?? "") : "";
+  return traceparent.length <= LONGEST_TRACEPARENT ? traceparent : "";
 }

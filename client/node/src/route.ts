@@ -1,18 +1,19 @@
 import { type Moment, since } from "./clock";
 import { type Candidate, keyOf } from "./endpoints";
+import { type Random, shuffled } from "./shuffled";
 
 /** Time for which a candidate that failed is tried last. */
 const TROUBLED = 10_000;
 
-/** Way round the candidates: each is tried once in a round, and those that failed lately come last. */
+/** Way round the candidates: each is tried once in a round, in an order of its own, and those that failed lately come last. */
 export class Route {
-  /** Where the next round begins: anywhere at first, so that many clients spread over all coordinators. */
-  #beginAt = Math.floor(Math.random() * 65_536);
+  readonly #random: Random;
   readonly #failedAt = new Map<string, Moment>();
   /** Whether there is more than one to choose from. */
   isSeveral: boolean;
 
-  constructor(endpoints: number) {
+  constructor(endpoints: number, random: Random) {
+    this.#random = random;
     this.isSeveral = endpoints > 1;
   }
 
@@ -24,13 +25,9 @@ export class Route {
         this.#failedAt.delete(key);
       }
     }
-    if (candidates.length === 0) {
-      return [];
-    }
-    const beginAt = this.#beginAt % candidates.length;
-    this.#beginAt = beginAt + 1;
-    const round = [...candidates.slice(beginAt), ...candidates.slice(0, beginAt)];
-    // The one that failed longest ago comes first of those.
+    // In a common order, all clients of a coordinator that goes away would move to the same one.
+    const round = shuffled(candidates, this.#random);
+    // Of those that failed, the one that failed longest ago comes first.
     const failedAt = (candidate: Candidate) => this.#failedAt.get(keyOf(candidate)) ?? -1;
     return round.sort((one, other) => failedAt(one) - failedAt(other));
   }

@@ -8,7 +8,7 @@ import { randomBytes } from "node:crypto";
 import { status as Code, type StatusObject } from "@grpc/grpc-js";
 import { CLOCK_ERROR, type Moment, NEVER, now as readClock, since } from "./clock";
 import { Conn, type Receiver } from "./conn";
-import { type Candidate, resolve } from "./endpoints";
+import { type Candidate, findAll } from "./endpoints";
 import { ClosedError, ConnectError } from "./errors";
 import { failureFrom } from "./failure";
 import type { SessionResponse } from "./generated/leasehold/v1/session_pb";
@@ -73,7 +73,7 @@ export class SessionLoop implements Receiver {
   constructor(settings: Settings, options: SessionOptions, mustOpen: boolean) {
     this.settings = settings;
     this.#mustOpen = mustOpen;
-    this.#route = new Route(settings.endpoints.length);
+    this.#route = new Route(settings.endpoints.length, Math.random);
     this.#pauses = new Pauses(settings.backoff.least, settings.backoff.most);
     this.machine = new Machine({
       open: openMessage(options),
@@ -135,9 +135,10 @@ export class SessionLoop implements Receiver {
       }
       return;
     }
-    // Another one did not open in time.
     if (conn === this.#current || conn === this.#next) {
       this.step((now) => this.machine.message(now, conn.number, message));
+    } else if (this.#overdue.includes(conn)) {
+      this.step((now) => this.machine.overdueMessage(now, message));
     }
   }
 
@@ -145,14 +146,20 @@ export class SessionLoop implements Receiver {
     const { url } = conn.candidate.endpoint;
     if (conn === this.#current) {
       this.step((now) => this.#currentStreamEnded(now, conn, status));
-    } else if (conn === this.#next) {
-      const why =
-        status.code === Code.OK
-          ? new ConnectError(url, "ended")
-          : ConnectError.of(url, failureFrom(url, status));
+      return;
+    }
+    const why =
+      status.code === Code.OK
+        ? new ConnectError(url, "ended")
+        : ConnectError.of(url, failureFrom(url, status));
+    if (conn === this.#next) {
       this.#next = undefined;
       this.step((now) => this.machine.attemptFailed(now, fateOf(why)));
       conn.decide(why);
+    } else if (this.#overdue.includes(conn)) {
+      this.settings.log.debug(`a stream that had not opened in time ended: ${why.message}`);
+      this.#overdue = this.#overdue.filter((one) => one !== conn);
+      this.step((now) => this.machine.overdueEnded(now, fateOf(why)));
     }
   }
 
@@ -308,6 +315,8 @@ export class SessionLoop implements Receiver {
       this.#overdue.push(conn);
       if (this.#overdue.length > MOST_OVERDUE) {
         this.#overdue.shift()?.cut();
+        // As if its coordinator had ended it.
+        this.machine.overdueEnded(now, "dropped");
       }
     } else {
       conn.cut();
@@ -316,10 +325,11 @@ export class SessionLoop implements Receiver {
   }
 
   #cutOverdue(): void {
-    for (const conn of this.#overdue) {
+    const overdue = this.#overdue;
+    this.#overdue = [];
+    for (const conn of overdue) {
       conn.cut();
     }
-    this.#overdue = [];
   }
 
   /** Ends the session. Connections that say goodbye go on for a while. */
@@ -413,15 +423,14 @@ export class SessionLoop implements Receiver {
     if (pause > 0) {
       await this.#sleep(pause, signal);
     }
-    const errors: ConnectError[] = [];
-    if (signal.aborted) {
-      return errors;
-    }
-    const candidates = await this.#find(errors);
     if (signal.aborted) {
       return [];
     }
-    for (const candidate of this.#route.round(candidates, readClock())) {
+    const { found, errors } = await findAll(this.settings.endpoints);
+    if (signal.aborted) {
+      return [];
+    }
+    for (const candidate of this.#route.round(found, readClock())) {
       const error = await this.#attempt(candidate);
       if (!error) {
         return "opened";
@@ -446,20 +455,6 @@ export class SessionLoop implements Receiver {
     await sleep(pause, ended.signal);
     signal.removeEventListener("abort", end);
     hurry.removeEventListener("abort", end);
-  }
-
-  /** Looks up the addresses of all endpoints at once. */
-  async #find(errors: ConnectError[]): Promise<Candidate[]> {
-    const found = await Promise.allSettled(this.settings.endpoints.map(resolve));
-    const candidates: Candidate[] = [];
-    for (const one of found) {
-      if (one.status === "fulfilled") {
-        candidates.push(...one.value);
-      } else if (one.reason instanceof ConnectError) {
-        errors.push(one.reason);
-      }
-    }
-    return candidates;
   }
 
   /** Tries to open the session at one coordinator. Returns nothing once it is open there. */

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { isIP } from "node:net";
+import { connect as connectTo, isIP } from "node:net";
 import {
   type ChannelOptions,
   status as Code,
@@ -20,28 +20,30 @@ import { GET_STATUS } from "./methods";
 import type { Settings } from "./options";
 import { VERSION } from "./version";
 
-/**
- * Interval of probes on a quiet connection, and the time limit of their answers. Together longer than what is common for a TTL: a lease
- * must end by its own deadline, not because a probe was late.
- */
+/** Interval of probes on a quiet connection of calls, and the time limit of their answers. */
 const KEEP_ALIVE = 10_000;
 /** Longest message, in bytes: a snapshot shows up to a hundred holders with values of 4 KiB in one. */
 const LONGEST_MESSAGE = 16 << 20;
 
-/** Purpose of a connection: a session's own, single calls, or streams of events. */
-export type Purpose = "session" | "calls" | "watching";
+/** Longest time for an answer to a question of what listens somewhere. */
+const PROBE_TIMEOUT = 1000;
+/** Beginning of a connection of HTTP/2, with empty settings. */
+const PREFACE = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+/** Error of a connection that was closed without a word. */
+const WORDLESS = /^Failed to connect/;
+const ONLY_HTTP1 =
+  "what answers there is no coordinator's gRPC port (7420 by default), and may be its admin port (7421)";
 
-/** Makes a connection to any address of an endpoint. Nothing is sent before `ready`. */
-export function connection(settings: Settings, endpoint: Endpoint, purpose: Purpose): Connection {
-  return connectionTo(settings, endpoint, `dns:${endpoint.authority}`, purpose);
-}
-
-function connectionTo(settings: Settings, endpoint: Endpoint, target: string, purpose: Purpose) {
+/** Makes a connection. Nothing is sent before `ready`. One of a session is not probed. */
+export function connect(settings: Settings, to: Candidate, isProbed: boolean): Connection {
+  const { endpoint, address } = to;
+  const { port } = endpoint;
+  const target = isIP(address) === 6 ? `ipv6:[${address}]:${port}` : `ipv4:${address}:${port}`;
   const credentials = settings.credentials.channel(endpoint);
-  return new Connection(target, credentials, channelOptions(settings, endpoint, purpose));
+  return new Connection(target, credentials, channelOptions(settings, endpoint, isProbed));
 }
 
-function channelOptions(settings: Settings, endpoint: Endpoint, purpose: Purpose): ChannelOptions {
+function channelOptions(settings: Settings, endpoint: Endpoint, isProbed: boolean): ChannelOptions {
   const name = settings.credentials.serverName(endpoint);
   return {
     "grpc.default_authority": endpoint.authority,
@@ -55,12 +57,12 @@ function channelOptions(settings: Settings, endpoint: Endpoint, purpose: Purpose
     "grpc.enable_channelz": 0,
     "grpc.enable_http_proxy": 0,
     "grpc.service_config_disable_resolution": 1,
-    // A stream of events is probed while it is open, because no message comes for as long as nothing happens.
-    ...(purpose !== "calls" && {
+    // A session misses answers to its heartbeats, and lives as long as its TTL says. Calls that wait and streams of events are probed while
+    // they are open, because no message comes for as long as nothing happens.
+    ...(isProbed && {
       "grpc.keepalive_time_ms": KEEP_ALIVE,
       "grpc.keepalive_timeout_ms": KEEP_ALIVE,
     }),
-    ...(purpose === "session" && { "grpc.keepalive_permit_without_calls": 1 }),
   };
 }
 
@@ -105,9 +107,9 @@ export async function ready(
 }
 
 /** Makes a call, which fails at once and says why there is no connection. */
-function whyNot(connection: Connection, endpoint: string): Promise<Failure | undefined> {
-  return new Promise((resolve) => {
-    const { path, encode, decode } = GET_STATUS;
+async function whyNot(connection: Connection, endpoint: string): Promise<Failure | undefined> {
+  const { path, encode, decode } = GET_STATUS;
+  const failure = await new Promise<Failure>((resolve) => {
     const call = connection.makeUnaryRequest(
       path,
       encode,
@@ -116,13 +118,39 @@ function whyNot(connection: Connection, endpoint: string): Promise<Failure | und
       new Metadata(),
       () => undefined,
     );
-    call.on("status", (status: StatusObject) => {
-      const failure = failureFrom(endpoint, status);
-      const message = explain(failure.message.replace(/^.*Last error: /s, ""));
-      resolve(
-        failure.isTransport ? transportFailure(endpoint, message, isDistrust(message)) : undefined,
-      );
-    });
+    call.on("status", (status: StatusObject) => resolve(failureFrom(endpoint, status)));
+  });
+  if (!failure.isTransport) {
+    return undefined;
+  }
+  const words = failure.message.replace(/^.*Last error: /s, "");
+  const isOther =
+    WORDLESS.test(words) &&
+    !endpoint.startsWith("https:") &&
+    (await speaksOnlyHttp1(connection.getChannel().getTarget()));
+  const message = isOther ? ONLY_HTTP1 : explain(words);
+  return transportFailure(endpoint, message, isOther || isDistrust(message));
+}
+
+/** Returns whether what listens there answers to HTTP/1, and closes connections of HTTP/2 without a word. */
+async function speaksOnlyHttp1(target: string): Promise<boolean> {
+  const [, host = "", port] = /^ipv[46]:\[?([^\]]*?)\]?:(\d+)$/.exec(target) ?? [];
+  const first = await answer(host, Number(port), "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  return first === "H" && (await answer(host, Number(port), PREFACE)) === "";
+}
+
+/** Says something. Returns the first character of the answer; an empty text if the connection is closed, and nothing if time is over. */
+function answer(host: string, port: number, words: string): Promise<string | undefined> {
+  return new Promise((resolve) => {
+    const socket = connectTo({ host, port, timeout: PROBE_TIMEOUT }, () => socket.write(words));
+    const end = (said: string | undefined) => {
+      resolve(said);
+      socket.destroy();
+    };
+    socket.on("data", (bytes) => end(bytes.toString("latin1").slice(0, 1)));
+    socket.on("timeout", () => end(undefined));
+    socket.on("error", () => end(undefined));
+    socket.on("close", () => end(""));
   });
 }
 
@@ -147,7 +175,7 @@ function explain(message: string): string {
   if (/Protocol error|HTTP\/1/.test(words)) {
     return `${words}: what answers there is no coordinator's gRPC port, or speaks TLS; use https:// there`;
   }
-  if (/^Failed to connect/.test(words)) {
+  if (WORDLESS.test(words)) {
     return "the connection was closed before anything was said; if the port speaks TLS, use https://";
   }
   return words;
@@ -155,10 +183,8 @@ function explain(message: string): string {
 
 /** Makes a connection of its own to one coordinator, within the limit. */
 export async function dial(settings: Settings, to: Candidate, limit: number): Promise<Connection> {
-  const { endpoint, address } = to;
-  const { url, port } = endpoint;
-  const target = isIP(address) === 6 ? `ipv6:[${address}]:${port}` : `ipv4:${address}:${port}`;
-  const dialled = connectionTo(settings, endpoint, target, "session");
+  const { url } = to.endpoint;
+  const dialled = connect(settings, to, false);
   const failure = await ready(dialled, url, limit);
   if (!failure) {
     return dialled;

@@ -168,7 +168,7 @@ export interface Status {
   readonly version: string;
   readonly uptime: number;
   readonly isServing: boolean;
-  /** Reason for which it does not serve. */
+  /** Reason for which it does not serve; while it serves, what its store has refused in the last minute. */
   readonly reason: string;
   /** URL of its store, without passwords. */
   readonly store: string;

@@ -19,6 +19,7 @@ import {
   HoldError,
   LockLostError,
   Client as NewClient,
+  SettingsError,
 } from "../src/index";
 import { Server } from "./server";
 
@@ -52,7 +53,7 @@ test("what the wire can't carry is refused at once, and the session stays", asyn
     await assert.rejects(client.lock("x").acquire(options), invalid);
   }
   await assert.rejects(client.lock(5 as unknown as string).acquire(), invalid);
-  await assert.rejects(client.lock("x").acquire({ value: 5 as unknown as string }), TypeError);
+  await assert.rejects(client.lock("x").acquire({ value: 5 as unknown as string }), invalid);
   const permits = await client.semaphore("s", 3).acquire({ permits: 2 });
   await assert.rejects(permits.keep(1.5), (error) => {
     return error instanceof HoldError && error.kind === "invalid";
@@ -61,6 +62,101 @@ test("what the wire can't carry is refused at once, and the session stays", asyn
   kept.check();
   assert.equal(client.session.info?.sessionId, session);
   assert.equal(await kept.release(), true);
+});
+
+test("what is out of bounds is refused at once, and names the option", async () => {
+  const kept = await client.lock("kept").acquire();
+  const any = (value: unknown) => value as never;
+  const faults: [string, () => Promise<unknown>][] = [
+    ["name", () => client.lock("").acquire()],
+    ["name", () => client.lock("x".repeat(513)).acquire()],
+    ["name", () => client.lock("a\u0007").acquire()],
+    ["name", () => client.lock("\ud800").acquire()],
+    ["name", () => client.lock(any(null)).tryAcquire()],
+    ["options", () => client.lock("a").acquire(any("5s"))],
+    ["wait", () => client.lock("a").acquire({ wait: -1 })],
+    ["wait", () => client.lock("a").acquire({ wait: Number.POSITIVE_INFINITY })],
+    ["wait", () => client.lock("a").acquire({ wait: any("10s") })],
+    ["maxHold", () => client.lock("a").acquire({ maxHold: 0 })],
+    ["lockDelay", () => client.lock("a").acquire({ lockDelay: -1 })],
+    ["value", () => client.lock("a").acquire({ value: "x".repeat(5 << 20) })],
+    ["actor", () => client.lock("a").acquire({ actor: any({ number: 1n }) })],
+    ["shared", () => client.lock("a").acquire({ shared: any("no") })],
+    ["signal", () => client.lock("a").acquire({ signal: any({}) })],
+    ["work", () => client.lock("a").with({}, any(undefined))],
+    ["locks", () => client.locks([]).acquire()],
+    ["locks", () => client.locks(any(null)).acquire()],
+    ["locks", () => client.locks(["a", "a"]).acquire()],
+    ["locks", () => client.locks(Array.from({ length: 1001 }, (_, i) => `${i}`)).acquire()],
+    ["limit", () => client.semaphore("s", 1_000_001).acquire()],
+    ["election", () => client.election("").campaign()],
+    ["ttl", () => client.detachedLock("a", { ttl: 0 }).acquire()],
+    ["key", () => client.detachedLock("a").withKey("short").acquire()],
+  ];
+  for (const [field, call] of faults) {
+    await assert.rejects(call, (error) => {
+      assert(error instanceof AcquireError && error.kind === "invalid", `${field}: ${error}`);
+      assert.equal(error.failure?.violations[0]?.field, field);
+      assert(error.message.length < 1500, "a message that can be read");
+      return true;
+    });
+  }
+  const isInvalid = (error: unknown) => error instanceof HoldError && error.kind === "invalid";
+  await assert.rejects(kept.setValue("x".repeat(4097)), isInvalid);
+  assert.throws(() => client.attachDetachedLock("a", 1n, any(undefined)), isInvalid);
+  kept.check();
+  assert.equal(await kept.release(), true);
+});
+
+test("a wrong setting is an error of the constructor", async () => {
+  const wrong: Record<string, unknown>[] = [
+    { ttl: "10s" },
+    { ttl: 0 },
+    { ttl: -5 },
+    { ttl: Number.NaN },
+    { grace: -1 },
+    { clientName: "x".repeat(257) },
+    { metadata: { "": "v" } },
+    { connectTimeout: 0 },
+    { backoff: { least: 1 } },
+    { propagate: "yes" },
+    { tls: { ca: "/ca.pem" } },
+    { token: 5 },
+  ];
+  for (const options of wrong) {
+    assert.throws(() => new NewClient(server.url, options as object), SettingsError);
+    await assert.rejects(connect(server.url, options as object), SettingsError);
+  }
+  assert.throws(() => new NewClient(undefined as unknown as string), SettingsError);
+  await assert.rejects(client.newSession({ ttl: 0 }), SettingsError);
+});
+
+test("errors have literal names, and the stack of the caller", async () => {
+  const held = await client.lock("stack").acquire();
+  async function theCaller() {
+    await client.lock("stack").acquire({ wait: 0 });
+  }
+  await assert.rejects(theCaller, (error) => {
+    assert(error instanceof AcquireError);
+    // A bundler changes the names of classes.
+    Object.defineProperty(AcquireError, "name", { value: "a" });
+    assert.equal(error.name, "AcquireError");
+    assert.match(error.stack ?? "", /theCaller/);
+    return true;
+  });
+  await held.release();
+});
+
+test("one signal stops many flows without a warning", async () => {
+  const warned: Error[] = [];
+  const note = (warning: Error) => warned.push(warning);
+  process.on("warning", note);
+  const { signal } = new AbortController();
+  const names = Array.from({ length: 12 }, (_, index) => `many/${index}`);
+  await Promise.all(names.map((name) => client.lock(name).with({ signal }, () => sleep(1))));
+  await sleep(0);
+  process.off("warning", note);
+  assert.deepEqual(warned, []);
 });
 
 test("a hook for traces that throws costs no release", async () => {

@@ -25,6 +25,7 @@ import {
   queuedAs,
   type Response,
   Rig,
+  randomFrom,
   refuses,
   releasedAs,
   spec,
@@ -654,6 +655,20 @@ describe("the end of a stream", () => {
     rig.hear(10_100, 1, opensWith()).want("opened", "release 2 of 1");
   });
 
+  for (const [code, reason] of [
+    [Code.RESOURCE_EXHAUSTED, "MESSAGE_TOO_LARGE"],
+    [Code.INVALID_ARGUMENT, "INVALID_FIELD"],
+    [Code.INTERNAL, ""],
+  ] as const) {
+    test(`by a request fails it, and it is not sent again: ${Code[code]}`, () => {
+      const rig = Rig.holding().acquire(0, 2);
+      rig.machine.streamEndedBy(1000, rig.stream, failure(code, reason));
+      const failed = rig.machine.outputs.filter(({ kind }) => kind === "acquired");
+      assert.equal(failed.length, 1);
+      assert.equal(rig.machine.waiting.size, 0);
+    });
+  }
+
   test("by an operator leaves nothing to resume", () => {
     const rig = Rig.holding({ grace: 10_000 });
     const ended = failure(Code.ABORTED, "SESSION_ENDED");
@@ -739,17 +754,6 @@ describe("the opening of a stream", () => {
     });
   }
 });
-
-/** Returns numbers that look random, from a seed. */
-function randomFrom(seed: number): (limit: number) => number {
-  let state = seed + 1;
-  return (limit) => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return Math.floor((((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32) * limit);
-  };
-}
 
 const ENDS: StreamEnd[] = ["left", "disowned", "stopped", "by_operator"];
 const FATES: Fate[] = ["declined", "kept", "dropped", "ended"];

@@ -409,3 +409,14 @@ export function unreachable(isRetryable: boolean): ConnectError {
 export function failure(code: Code, reason: string, isTransport = false): Failure {
   return new Failure({ code, reason, message: "", isTransport });
 }
+
+/** Returns numbers that look random, from a seed. */
+export function randomFrom(seed: number): (limit: number) => number {
+  let state = seed + 1;
+  return (limit) => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return Math.floor((((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32) * limit);
+  };
+}

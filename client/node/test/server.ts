@@ -13,6 +13,7 @@ export class Server implements AsyncDisposable {
   private constructor(
     readonly process: ChildProcess,
     readonly url: string,
+    readonly adminUrl: string,
   ) {}
 
   static async start(...args: string[]): Promise<Server> {
@@ -30,7 +31,7 @@ export class Server implements AsyncDisposable {
     if (!address) {
       throw new Error(`the coordinator does not say where it listens: ${line}`);
     }
-    return new Server(child, `http://${address}`);
+    return new Server(child, `http://${address}`, `http://${/admin=(\S+)/.exec(line)?.[1]}`);
   }
 
   async stop(signal: NodeJS.Signals = "SIGKILL"): Promise<void> {

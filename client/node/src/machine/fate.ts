@@ -1,5 +1,5 @@
 import { status as Code } from "@grpc/grpc-js";
-import type { ConnectError } from "../errors";
+import type { ConnectError, Failure } from "../errors";
 
 /**
  * Fate of the holds and places that a stream which has not opened was asked to take over:
@@ -48,10 +48,11 @@ export function fateOf(error: ConnectError): Fate {
     case "ended":
       return "dropped";
   }
-  const { failure } = error;
-  if (!failure) {
-    return "dropped";
-  }
+  return error.failure ? fateOfAnswer(error.failure) : "dropped";
+}
+
+/** Returns the fate after a stream that was ended with this failure. */
+export function fateOfAnswer(failure: Failure): Fate {
   if (!failure.reason) {
     return PROXYS.has(failure.code) ? "declined" : "dropped";
   }

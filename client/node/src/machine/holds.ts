@@ -195,20 +195,34 @@ export class Holds {
     this.checkAt = NEVER;
   }
 
-  /**
-   * Ends all holds with the stream. A hold that an attempt to resume may have moved to another stream is still to be given back there.
-   */
+  /** Ends all holds with the stream. */
   endWithStream(now: Moment): void {
-    for (const [number, { owned, guards }] of [...this.#held]) {
-      if (!owned.ids.areInDoubt) {
-        this.forget(number, now, "session_ended");
-        continue;
-      }
-      for (const { lease } of guards) {
-        lease.end(now, "session_ended");
-      }
-      this.checkAt = now;
+    for (const [number, held] of [...this.#held]) {
+      this.#end(number, held, now, "session_ended");
     }
+  }
+
+  /** Ends the holds that a coordinator has lost which may have had them under any of their ids. */
+  lostInDoubt(now: Moment, lost: ReadonlyMap<OwnerId, LostReason>): void {
+    for (const [number, held] of [...this.#held]) {
+      const id = held.owned.ids.all().find((one) => lost.has(one));
+      const reason = id === undefined ? undefined : lost.get(id);
+      if (reason !== undefined) {
+        this.#end(number, held, now, reason);
+      }
+    }
+  }
+
+  /** Ends a hold. One that an attempt to resume may have moved to another stream is still to be given back there. */
+  #end(number: number, { owned, guards }: Hold, now: Moment, reason: LostReason): void {
+    if (!owned.ids.areInDoubt) {
+      this.forget(number, now, reason);
+      return;
+    }
+    for (const { lease } of guards) {
+      lease.end(now, reason);
+    }
+    this.checkAt = now;
   }
 
   /** Suspends what is held, because the stream has ended; see Lease.suspend. */
@@ -220,10 +234,10 @@ export class Holds {
     }
   }
 
-  /** Handles the end of a stream that was asked to resume holds: the holds may have been on it. */
-  attemptDropped(now: Moment, grace: number): void {
+  /** Handles the end of a stream that was asked to resume holds: those whose ids say so may have been on it. */
+  attemptDropped(now: Moment, grace: number, mayHaveMoved: (ids: Ids) => boolean): void {
     for (const { owned, guards } of this.#held.values()) {
-      if (owned.ids.next === undefined) {
+      if (!mayHaveMoved(owned.ids)) {
         continue;
       }
       for (const { lease } of guards) {

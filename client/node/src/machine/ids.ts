@@ -55,10 +55,15 @@ export class Ids {
     return this.next !== undefined || this.tried.length > 0;
   }
 
+  /** Returns every id, in the order of the attempts. */
+  all(): OwnerId[] {
+    return [this.confirmed, ...this.tried, ...(this.next === undefined ? [] : [this.next])];
+  }
+
   /**
    * Returns the id at this place in the order of the attempts. A hold that is under one of them was never under a later one before.
    */
   nth(index: number): OwnerId | undefined {
-    return [this.confirmed, ...this.tried, this.next][index];
+    return this.all()[index];
   }
 }

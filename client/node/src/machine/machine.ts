@@ -117,6 +117,13 @@ export class Machine extends Moving {
     } else if (failure?.reason === "SESSION_ENDED") {
       end = "by_operator";
     }
+    if (failure && isOfRequest(failure) && this.stream?.number === number) {
+      // On the next stream it would do the same.
+      this.failWaiting(
+        (asked) => asked.sentAs !== 0 && !asked.isQueued,
+        (lock) => acquireRefused(lock, failure),
+      );
+    }
     this.streamEnded(now, number, end);
     return end;
   }
@@ -277,6 +284,12 @@ export class Machine extends Moving {
       }
       if (stream.hearing === "withheld") {
         stream.withheld.push(message);
+      }
+      // An end counts at once, whatever becomes of the attempt: somebody else may have the lock.
+      if (message.response.case === "lost") {
+        this.lostInDoubt(now, message.response.value.locks);
+      } else if (message.response.case === "closed") {
+        this.#hangUp(now, stream);
       }
       return;
     }
@@ -481,4 +494,10 @@ export class Machine extends Moving {
         this.options.log.debug(`the coordinator could not serve a request: ${failure.message}`);
     }
   }
+}
+
+/** Returns whether a stream ended because of a request on it. */
+function isOfRequest({ code, reason, isTransport }: Failure): boolean {
+  const isEncoding = code === Code.INTERNAL && !isTransport && reason === "";
+  return code === Code.INVALID_ARGUMENT || reason === "MESSAGE_TOO_LARGE" || isEncoding;
 }

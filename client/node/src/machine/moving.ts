@@ -1,8 +1,11 @@
 import { type Moment, NEVER, since } from "../clock";
 import { ConnectError } from "../errors";
 import { failureOf } from "../failure";
-import type { SessionResponse } from "../generated/leasehold/v1/session_pb";
-import { type Fate, fateOf } from "./fate";
+import type { LostLock, SessionResponse } from "../generated/leasehold/v1/session_pb";
+import { type LostReason, lostReason } from "../reason";
+import { type OwnerId, toId } from "../wire";
+import { type Fate, fateOf, fateOfAnswer } from "./fate";
+import type { Ids } from "./ids";
 import { message } from "./pending";
 import { Resume } from "./resume";
 import { Stream } from "./stream";
@@ -19,8 +22,8 @@ const SHORTEST_ATTEMPT = 50;
  * since it may know less of what is held than it did. If `next` opens, it becomes `stream`: what it resumed is under its next owner id,
  * what it refused is lost, what the former had not answered is asked anew, and the former is closed. If `next` declines, nothing was
  * resumed, and what `stream` said meanwhile counts after all. If `next` ends without an answer, what it was asked for may be under its
- * next owner ids, which are tried from now on; what `stream` says counts no more; and if the coordinator may have heard of that end, it
- * may have released everything, so holds are suspended or lost.
+ * next owner ids, which are tried from now on; what `stream` says counts no more, unless it ends something; and if the coordinator may have
+ * heard of that end, it may have released everything, so holds are suspended or lost.
  */
 export abstract class Moving extends Resume {
   /** Handles a message of the coordinator on this stream. */
@@ -126,17 +129,70 @@ export abstract class Moving extends Resume {
     }
     this.next = undefined;
     if (next.isAsked) {
-      if (fate === "dropped") {
-        // As when the stream ends that it is on, which this one may have become.
-        this.holds.attemptDropped(now, this.options.grace);
-      } else if (fate === "ended") {
-        this.holds.attemptDropped(now, 0);
-      }
+      this.#attemptEnded(now, fate, (ids) => ids.next !== undefined);
       this.settleAttempt(fate);
       this.#listenAgain(now, fate);
     }
     this.sendUnsent(now);
     this.leaveIfDrained(now);
+  }
+
+  /** Ends or suspends what a stream that has ended may have taken over. */
+  #attemptEnded(now: Moment, fate: Fate, mayHaveMoved: (ids: Ids) => boolean): void {
+    if (fate === "dropped") {
+      // As when the stream ends that it is on, which this one may have become.
+      this.holds.attemptDropped(now, this.options.grace, mayHaveMoved);
+    } else if (fate === "ended") {
+      this.holds.attemptDropped(now, 0, mayHaveMoved);
+    }
+  }
+
+  /**
+   * Handles the losses that a coordinator reports which may not be the one that has the holds. A hold that is lost without need does no
+   * harm.
+   */
+  protected lostInDoubt(now: Moment, locks: readonly LostLock[]): void {
+    const lost = new Map<OwnerId, LostReason>();
+    for (const lock of locks) {
+      const reason = lostReason(lock.reason);
+      // The client's own resume does that.
+      if (reason !== "resumed") {
+        this.options.log.warn(
+          `lost lock ${JSON.stringify(lock.name)}, as a coordinator says: ${reason}`,
+        );
+        lost.set(toId(lock.ownerId), reason);
+      }
+    }
+    this.holds.lostInDoubt(now, lost);
+  }
+
+  /** Handles a message on a stream that did not open in time. */
+  overdueMessage(now: Moment, { response }: SessionResponse): void {
+    this.expire(now);
+    switch (response.case) {
+      case "lost":
+        this.lostInDoubt(now, response.value.locks);
+        break;
+      case "opened":
+        // What it has resumed is named to the next coordinator as tried.
+        this.lostInDoubt(now, response.value.refused);
+        break;
+      case "error":
+        this.overdueEnded(now, fateOfAnswer(failureOf(response.value)));
+        break;
+      case "closed":
+        this.overdueEnded(now, "dropped");
+        break;
+    }
+  }
+
+  /**
+   * Handles the end of a stream that did not open in time. It may have been carried out after all: then its coordinator may have taken the
+   * end for the client's, and released what this session had tried to take over.
+   */
+  overdueEnded(now: Moment, fate: Fate): void {
+    this.expire(now);
+    this.#attemptEnded(now, fate, (ids) => ids.areInDoubt);
   }
 
   /** Handles the messages withheld from the stream before, if nothing was taken over from it. */

@@ -65,6 +65,8 @@ export class Release {
   isAgain = false;
   /** Whether the resume in progress already counts the hold once less because of this release. */
   isCounted = false;
+  /** Whether the hold's deadline has passed, until a coordinator was told. */
+  isExpired = false;
 
   /** Makes a release for the caller of this number; 0 for none. */
   constructor(

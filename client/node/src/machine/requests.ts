@@ -33,7 +33,9 @@ export class Requests extends State {
   protected expire(now: Moment): void {
     for (const over of this.holds.expire(now)) {
       this.options.log.warn(`lost lock ${JSON.stringify(over.name)}; giving it back`);
-      this.sendRelease(new Release(over));
+      const release = new Release(over);
+      release.isExpired = true;
+      this.sendRelease(release);
     }
   }
 
@@ -153,7 +155,8 @@ export class Requests extends State {
       return;
     }
     const number = stream.numberRequest({ kind: "release", release: asked });
-    const value = { name: asked.owned.name, ownerId: toBytes(id) };
+    const value = { name: asked.owned.name, ownerId: toBytes(id), expired: asked.isExpired };
+    asked.isExpired = false;
     this.send(stream, message(number, { case: "release", value }, asked.trace));
   }
 

@@ -1,4 +1,6 @@
 import { create } from "@bufbuild/protobuf";
+import { checkName, checkNumber, shown } from "../checks";
+import { invalidField } from "../failure";
 import {
   type GrantedLock,
   LockSpecSchema,
@@ -40,50 +42,30 @@ export function lockSpec(name: string, mode: LockMode): LockSpec {
   return { name, mode, permits: 0, atLeast: undefined, limit: 0, limitRevision: 0 };
 }
 
-/** Largest number of the wire. */
-const LARGEST = 0xffff_ffff;
+/** Largest limit of a semaphore. */
+const LARGEST_LIMIT = 1_000_000;
+/** The most locks of one acquire. */
+export const MOST_LOCKS = 1000;
 
-/**
- * Returns what is wrong with a number, if it is none that the wire can carry, or less than this; nothing if it is good. One that can't be
- * carried would end the whole stream, and 0 is the default on the wire.
- */
-export function wrongNumber(value: number, least: 0 | 1): string | undefined {
-  if (value < least) {
-    return `must be at least ${least}`;
+/** Checks whether it can be sent as it is meant. Throws what a coordinator would answer to it. */
+export function checkSpec(spec: AcquireSpec): void {
+  if (spec.locks.length < 1 || spec.locks.length > MOST_LOCKS) {
+    throw invalidField("locks", "must be 1 to 64 locks");
   }
-  return Number.isInteger(value) && value <= LARGEST
-    ? undefined
-    : `must be a whole number of at most ${LARGEST}`;
-}
-
-/** Returns the first field that can't be sent as it is meant, and what is wrong with it. */
-export function wrongField(spec: AcquireSpec): { field: string; problem: string } | undefined {
-  const times = { wait: spec.wait, lock_delay: spec.lockDelay, max_hold: spec.maxHold };
-  for (const [field, time] of Object.entries(times)) {
-    if (Number.isNaN(time)) {
-      return { field, problem: "must be a number of milliseconds" };
-    }
-  }
+  const names = new Set<string>();
   for (const lock of spec.locks) {
-    if (typeof lock.name !== "string") {
-      return { field: "name", problem: "must be a string" };
-    }
+    checkName(lock.name);
+    names.add(lock.name);
     if (lock.mode === LockMode.SEMAPHORE) {
-      const numbers: [string, number, 0 | 1][] = [
-        ["permits", lock.permits, 1],
-        ["permits_at_least", lock.atLeast ?? 1, 1],
-        ["limit", lock.limit, 1],
-        ["limit_revision", lock.limitRevision, 0],
-      ];
-      for (const [field, value, least] of numbers) {
-        const problem = wrongNumber(value, least);
-        if (problem) {
-          return { field, problem };
-        }
-      }
+      checkNumber(lock.limit, "limit", 1, LARGEST_LIMIT);
+      checkNumber(lock.permits, "permits", 1);
+      checkNumber(lock.atLeast ?? 1, "atLeast", 1);
+      checkNumber(lock.limitRevision, "limitRevision", 0);
     }
   }
-  return undefined;
+  if (names.size < spec.locks.length) {
+    throw invalidField("locks", "must be locks of different names");
+  }
 }
 
 /** Returns whether it does not wait. */
@@ -93,7 +75,7 @@ export function isTry(spec: AcquireSpec): boolean {
 
 /** Returns the names, for messages to people. */
 export function label(spec: AcquireSpec): string {
-  return spec.locks.map((lock) => lock.name).join(", ");
+  return spec.locks.map((lock) => shown(lock.name)).join(", ");
 }
 
 /** Returns whether these locks are the ones asked for, each once and in the same order. */

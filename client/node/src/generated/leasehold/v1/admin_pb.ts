@@ -58,7 +58,8 @@ export const ListLocksRequestSchema: GenMessage<ListLocksRequest> = /*@__PURE__*
  */
 export type ListLocksResponse = Message<"leasehold.v1.ListLocksResponse"> & {
   /**
-   * The locks of this page, without their waiters. A page may be short or even empty and still have a next one.
+   * The locks of this page, without their waiters, and with the first 64 bytes of each value. A page may be short or even empty
+   * and still have a next one; it ends after about 1 MiB.
    *
    * @generated from field: repeated leasehold.v1.LockView locks = 1;
    */
@@ -156,7 +157,7 @@ export const ListSessionsRequestSchema: GenMessage<ListSessionsRequest> = /*@__P
  */
 export type ListSessionsResponse = Message<"leasehold.v1.ListSessionsResponse"> & {
   /**
-   * The sessions.
+   * The sessions. A page ends after about 1 MiB.
    *
    * @generated from field: repeated leasehold.v1.SessionView sessions = 1;
    */
@@ -654,7 +655,8 @@ export const EndSessionRequestSchema: GenMessage<EndSessionRequest> = /*@__PURE_
  */
 export type EndSessionResponse = Message<"leasehold.v1.EndSessionResponse"> & {
   /**
-   * False if no coordinator has such a session, and no lock names it.
+   * False if no coordinator has such a session, and no lock names it. Callers without `administer` on everything get
+   * `PERMISSION_DENIED` instead.
    *
    * @generated from field: bool ended = 1;
    */
@@ -798,7 +800,7 @@ export type GetStatusResponse = Message<"leasehold.v1.GetStatusResponse"> & {
   serving: boolean;
 
   /**
-   * Why it does not serve, for people; empty while it serves.
+   * Why it does not serve, for people; while it serves, what its store has refused in the last minute. Default: neither.
    *
    * @generated from field: string reason = 5;
    */
@@ -1233,9 +1235,10 @@ export const AdminService: GenService<{
   },
   /**
    * Ends a session, at whichever coordinator it is: takes all its locks from it by force, ends its waits and its stream, and tells
-   * its client. A session that has resumed locks or places of it ends too, so that a client which is just resuming does not
-   * escape. Takes about a second, and time in proportion to the number of locks. If the call fails, the session may yet end:
-   * ask again.
+   * its client. A session that has resumed locks or places of it, and still has some, ends too, so that a client which is just
+   * resuming does not escape. A session that has a lock which the caller may not administer goes on; the call then fails with
+   * `PERMISSION_DENIED`, and says what it ended. Takes one to three seconds, and time in proportion to the number of locks that
+   * the caller may administer; the calls of one caller take turns. If the call fails otherwise, the session may yet end: ask again.
    *
    * @generated from rpc leasehold.v1.AdminService.EndSession
    */
