@@ -46,8 +46,10 @@ public final class AcquireException extends LeaseholdException {
                     + by(failed.holder());
             case ALREADY_CANDIDATE -> "failed to campaign for election \"" + failed.name()
                     + "\": this session campaigns for it already, or leads it";
-            case UNAVAILABLE -> what + "no connection to a coordinator"
-                    + (failed.connect() == null ? "" : ": " + failed.connect());
+            case UNAVAILABLE -> {
+                Object why = failed.connect() == null ? failed.failure() : failed.connect();
+                yield what + "no connection to a coordinator" + (why == null ? "" : ": " + why);
+            }
             case LIMIT_MISMATCH -> "failed to acquire permits of semaphore \"" + failed.name() + "\": its limit is "
                     + failed.limit() + ": " + failed.failure();
             default -> what + (failed.failure() == null ? failed.kind().description() : failed.failure().toString());

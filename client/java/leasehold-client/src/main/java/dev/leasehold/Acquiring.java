@@ -1,7 +1,7 @@
 package dev.leasehold;
 
 import com.google.protobuf.ByteString;
-import dev.leasehold.internal.Failures;
+import dev.leasehold.internal.Checks;
 import dev.leasehold.internal.SessionDriver;
 import dev.leasehold.internal.machine.AcquireSpec;
 import dev.leasehold.internal.machine.Moments;
@@ -22,6 +22,7 @@ import java.util.function.Supplier;
  */
 record Acquiring(Supplier<SessionDriver> session, AcquireSpec spec) {
     static Acquiring of(Supplier<SessionDriver> session, boolean isSeveral, List<LockSpec> locks) {
+        locks.forEach(lock -> Checks.given(lock, "lock"));
         return new Acquiring(
                 session,
                 new AcquireSpec(List.copyOf(locks), isSeveral, Moments.NEVER, ByteString.EMPTY, 0, 0, 0, false, ""));
@@ -36,23 +37,26 @@ record Acquiring(Supplier<SessionDriver> session, AcquireSpec spec) {
     }
 
     Acquiring longestWait(Duration wait) {
-        return with(spec.withLongestWait(Math.max(0, Moments.nanos(wait))));
+        // The longest number stands for no bound.
+        return with(spec.withLongestWait(Math.min(Moments.nanos(Checks.given(wait, "wait")), Moments.NEVER - 1)));
     }
 
     Acquiring value(byte[] value) {
-        return with(spec.withValue(ByteString.copyFrom(value)));
+        return with(spec.withValue(ByteString.copyFrom(Checks.given(value, "value"))));
     }
 
     Acquiring lockDelay(Duration delay) {
-        return with(spec.withLockDelay(Moments.nanos(delay)));
+        return with(spec.withLockDelay(Moments.nanos(Checks.given(delay, "delay"))));
     }
 
     Acquiring maxHold(Duration bound) {
-        return with(spec.withMaxHold(Moments.nanos(bound)));
+        long nanos = Moments.nanos(Checks.given(bound, "bound"));
+        // Zero stands for no bound.
+        return with(spec.withMaxHold(nanos == 0 ? -1 : nanos));
     }
 
     Acquiring actor(Actor actor) {
-        return with(spec.withActor(actor.number()));
+        return with(spec.withActor(Checks.given(actor, "actor").number()));
     }
 
     Acquiring reentrant() {
@@ -63,15 +67,23 @@ record Acquiring(Supplier<SessionDriver> session, AcquireSpec spec) {
         return spec.label();
     }
 
-    private SessionDriver checkedSession() {
-        for (LockSpec lock : spec.locks()) {
-            // The coordinator would take 0 for the default.
-            if (!lock.invalidField().isEmpty()) {
-                Failure failure = Failures.invalidField("acquire." + lock.invalidField(), "must be at least 1");
-                throw new AcquireException(ErrorKind.INVALID, label(), failure);
-            }
+    /** Fails if it can't be asked for. */
+    void check() {
+        Failure wrong = Checks.acquire(spec);
+        if (wrong != null) {
+            throw new AcquireException(ErrorKind.INVALID, label(), wrong);
         }
-        return session.get();
+    }
+
+    private SessionDriver checkedSession() {
+        check();
+        try {
+            return session.get();
+        } catch (AcquireException e) {
+            throw e;
+        } catch (LeaseholdException e) {
+            throw new AcquireException(e.kind(), label(), e.failure());
+        }
     }
 
     /** Waits for the locks, and makes something of the session and the grants. */

@@ -1,6 +1,7 @@
 package dev.leasehold;
 
 import dev.leasehold.internal.Calls;
+import dev.leasehold.internal.Checks;
 import dev.leasehold.internal.machine.Moments;
 import dev.leasehold.v1.AdminServiceGrpc;
 import dev.leasehold.v1.CheckTokenRequest;
@@ -59,6 +60,7 @@ public final class Admin {
      * that come or go meanwhile. The stream asks for a page at a time, while it is read, and then fails as the other calls do.
      */
     public Stream<LockView> listLocks(String prefix) {
+        CallException.check(Checks.prefix(Checks.given(prefix, "prefix")));
         ListLocksRequest first = ListLocksRequest.newBuilder().setPrefix(prefix).build();
         return pages(
                 token -> look(AdminServiceGrpc.getListLocksMethod(), first.toBuilder().setPageToken(token).build()),
@@ -100,6 +102,7 @@ public final class Admin {
 
     /** Returns the view of one lock: holders, token, TTL left, waiters in order. A free name is shown as free, not as an error. */
     public LockView getLock(String name) {
+        checkName(name);
         GetLockRequest request = GetLockRequest.newBuilder().setName(name).build();
         return Views.lock(look(AdminServiceGrpc.getGetLockMethod(), request).getLock());
     }
@@ -110,6 +113,7 @@ public final class Admin {
      * @return false if the name was free
      */
     public boolean forceRelease(String name) {
+        checkName(name);
         return forceRelease(ForceReleaseRequest.newBuilder().setName(name));
     }
 
@@ -119,6 +123,8 @@ public final class Admin {
      * @return false if there is no such holder
      */
     public boolean forceReleaseHolder(String name, long token) {
+        checkName(name);
+        CallException.check(Checks.token(token, "token"));
         return forceRelease(ForceReleaseRequest.newBuilder().setName(name).setFencingToken(token));
     }
 
@@ -128,6 +134,8 @@ public final class Admin {
      * @return false if there is no such waiter
      */
     public boolean forceReleaseWaiter(String name, long number) {
+        checkName(name);
+        CallException.check(Checks.token(number, "number"));
         return forceRelease(ForceReleaseRequest.newBuilder().setName(name).setWaiterNumber(number));
     }
 
@@ -148,6 +156,10 @@ public final class Admin {
 
     /** Asks the holder with this fencing token to release the lock, as {@link #requestRelease} asks all. */
     public int requestReleaseOfHolder(String name, long token, String reason, Duration within) {
+        checkName(name);
+        CallException.check(Checks.token(token, "token"));
+        CallException.check(Checks.text(Checks.given(reason, "reason"), "reason"));
+        CallException.check(Checks.within(Moments.nanos(Checks.given(within, "within"))));
         RequestReleaseRequest.Builder request =
                 RequestReleaseRequest.newBuilder().setName(name).setFencingToken(token).setReason(reason);
         if (within.compareTo(Duration.ZERO) > 0) {
@@ -161,6 +173,7 @@ public final class Admin {
      * is as listings show it. If the call fails, the session may yet end: ask again.
      */
     public SessionEnd endSession(String sessionId) {
+        checkName(sessionId);
         EndSessionRequest request = EndSessionRequest.newBuilder().setSessionId(sessionId).build();
         EndSessionResponse answer = change(AdminServiceGrpc.getEndSessionMethod(), request);
         return new SessionEnd(answer.getEnded(), answer.getSessionCount(), answer.getHoldCount(), answer.getWaiterCount());
@@ -168,6 +181,8 @@ public final class Admin {
 
     /** Returns whether a fencing token is still the newest of its name. */
     public TokenCheck checkToken(String name, long token) {
+        checkName(name);
+        CallException.check(Checks.token(token, "token"));
         CheckTokenRequest request = CheckTokenRequest.newBuilder().setName(name).setFencingToken(token).build();
         CheckTokenResponse answer = look(AdminServiceGrpc.getCheckTokenMethod(), request);
         return new TokenCheck(answer.getCurrent(), answer.getNewestToken());
@@ -190,7 +205,12 @@ public final class Admin {
      * @param failed is told why the watcher ended, if a coordinator refuses for good
      */
     public Watcher watch(String prefix, Consumer<WatchItem> listener, Consumer<LeaseholdException> failed) {
-        return new Watcher(calls, prefix, listener, failed);
+        CallException.check(Checks.encodable(Checks.given(prefix, "prefix"), "prefix"));
+        return new Watcher(calls, prefix, Checks.given(listener, "listener"), Checks.given(failed, "failed"));
+    }
+
+    private static void checkName(String name) {
+        CallException.check(Checks.name(Checks.given(name, "name")));
     }
 
     private <Q, A> A look(MethodDescriptor<Q, A> method, Q request) {

@@ -10,6 +10,13 @@ public final class CallException extends LeaseholdException {
         super(failure.kind(), failure.toString(), failure);
     }
 
+    /** Fails if a check found something wrong. */
+    static void check(Failure wrong) {
+        if (wrong != null) {
+            throw new CallException(wrong);
+        }
+    }
+
     /** A call. */
     interface Call<T> {
         T make() throws CallFailedException;

@@ -14,7 +14,7 @@ import java.util.OptionalLong;
  * @param version its version
  * @param uptime time since it started
  * @param isServing whether it serves
- * @param reason why it does not serve, for people; empty while it serves
+ * @param reason why it does not serve, for people; while it serves, what its store has refused in the last minute; empty if neither
  * @param store URL of its store, without passwords
  * @param isStoreUp whether it reaches its store; empty if not shown
  * @param sessionCount number of its sessions; empty if not shown

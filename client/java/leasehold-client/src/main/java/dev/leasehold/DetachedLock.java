@@ -4,12 +4,14 @@ import com.google.protobuf.ByteString;
 import dev.leasehold.internal.BootClock;
 import dev.leasehold.internal.CallFailedException;
 import dev.leasehold.internal.Calls;
+import dev.leasehold.internal.Checks;
 import dev.leasehold.internal.machine.Moments;
 import dev.leasehold.v1.LockServiceGrpc;
 import dev.leasehold.v1.ReleaseRequest;
 import dev.leasehold.v1.ReleaseResponse;
 import dev.leasehold.v1.RenewRequest;
 import dev.leasehold.v1.RenewResponse;
+import io.grpc.MethodDescriptor;
 import java.time.Duration;
 
 /**
@@ -73,10 +75,15 @@ public final class DetachedLock {
     }
 
     /** Makes a call on a thread that may have been interrupted before: work that is interrupted must still give its lock back. */
-    private static <T> T despiteInterrupt(CallException.Call<T> call) throws CallFailedException {
+    private <Q, A> Calls.Answer<A> call(MethodDescriptor<Q, A> method, Q request, long until) {
         boolean wasInterrupted = Thread.interrupted();
         try {
-            return call.make();
+            return calls.call(Calls.Repeats.until(until), method, () -> request);
+        } catch (CallFailedException e) {
+            throw new HoldException(name, e.failure().kind(), e.failure());
+        } catch (InterruptedException e) {
+            wasInterrupted = true;
+            throw new HoldException(name, ErrorKind.UNCONFIRMED, null);
         } finally {
             if (wasInterrupted) {
                 Thread.currentThread().interrupt();
@@ -85,10 +92,11 @@ public final class DetachedLock {
     }
 
     /**
-     * Renews it, for the TTL from now on. An interrupt ends the call only if it comes while that runs.
+     * Renews it, for the TTL from now on. If no coordinator answers, it is repeated at all of them for as long as the lock is held, at most
+     * ten seconds. An interrupt ends the call only if it comes while that runs.
      *
      * @throws LockLostException if it is not held any more
-     * @throws HoldException if no coordinator confirmed the renewal
+     * @throws HoldException if no coordinator confirmed the renewal; the lock is then held for as long as before, and perhaps longer
      */
     public void renew() {
         RenewRequest.Builder request = RenewRequest.newBuilder().setName(name).setOwnerId(ownerId);
@@ -96,43 +104,40 @@ public final class DetachedLock {
         if (asked != null) {
             request.setTtl(asked);
         }
-        long[] sentAt = new long[1];
-        RenewResponse answer;
-        try {
-            answer = despiteInterrupt(() -> calls.call(
-                    Calls.Rule.FREELY, LockServiceGrpc.getRenewMethod(), request.build(), 0, () -> sentAt[0] = BootClock.now()));
-        } catch (CallFailedException e) {
-            throw new HoldException(name, e.failure().kind(), e.failure());
-        }
+        Calls.Answer<RenewResponse> answered = call(LockServiceGrpc.getRenewMethod(), request.build(), heldUntil);
+        RenewResponse answer = answered.answer();
         if (!answer.getRenewed()) {
             heldUntil = BootClock.now();
             throw new LockLostException(name, token, LostReason.UNKNOWN);
         }
-        heldUntil = Moments.after(sentAt[0], Moments.nanos(answer.getTtl()));
+        heldUntil = Moments.after(answered.sentAt(), Moments.nanos(answer.getTtl()));
     }
 
     /** Renews it as {@link #renew()} does, for another TTL from now on, which later renewals keep. */
     public void renew(Duration time) {
-        ttl = Moments.wire(Moments.nanos(time));
+        long nanos = Moments.nanos(Checks.given(time, "time"));
+        Failure wrong = Checks.positive(nanos, "ttl");
+        if (wrong != null) {
+            throw new HoldException(name, ErrorKind.INVALID, wrong);
+        }
+        ttl = Moments.wire(nanos);
         renew();
     }
 
     /**
-     * Gives it back. An interrupt ends the call only if it comes while that runs.
+     * Gives it back. If no coordinator answers, it is repeated at all of them for as long as the lock would be held, at most ten seconds. An
+     * interrupt ends the call only if it comes while that runs.
      *
      * @throws LockLostException if it was not held any more
      * @throws HoldException if no coordinator confirmed the release; it may have been carried out
      */
     public void release() {
+        long until = heldUntil;
         heldUntil = BootClock.now();
         ReleaseRequest request = ReleaseRequest.newBuilder().setName(name).setOwnerId(ownerId).build();
-        ReleaseResponse answer;
-        try {
-            answer = despiteInterrupt(() -> calls.call(Calls.Rule.UNSENT, LockServiceGrpc.getReleaseMethod(), request, 0, () -> {}));
-        } catch (CallFailedException e) {
-            throw new HoldException(name, e.failure().kind(), e.failure());
-        }
-        if (!answer.getReleased()) {
+        Calls.Answer<ReleaseResponse> answered = call(LockServiceGrpc.getReleaseMethod(), request, until);
+        // A repeated one finds nothing if the first was carried out.
+        if (!answered.answer().getReleased() && !answered.isRepeat()) {
             throw new LockLostException(name, token, LostReason.UNKNOWN);
         }
     }

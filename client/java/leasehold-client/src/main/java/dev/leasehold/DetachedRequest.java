@@ -4,6 +4,7 @@ import com.google.protobuf.ByteString;
 import dev.leasehold.internal.BootClock;
 import dev.leasehold.internal.CallFailedException;
 import dev.leasehold.internal.Calls;
+import dev.leasehold.internal.Checks;
 import dev.leasehold.internal.Failures;
 import dev.leasehold.internal.machine.AcquireFailure;
 import dev.leasehold.internal.machine.Moments;
@@ -26,54 +27,64 @@ public final class DetachedRequest {
     private final Calls calls;
     private final AcquireRequest request;
     private final LockSpec spec;
+    /** What a check found wrong; null if nothing is. */
+    private final Failure wrong;
 
     DetachedRequest(Calls calls, LockSpec spec) {
-        this(calls, spec, AcquireRequest.newBuilder().setWait(Moments.wire(0)).build());
+        this(calls, spec, AcquireRequest.newBuilder().setWait(Moments.wire(0)).build(), Checks.lock(Checks.given(spec, "spec")));
     }
 
-    private DetachedRequest(Calls calls, LockSpec spec, AcquireRequest request) {
+    private DetachedRequest(Calls calls, LockSpec spec, AcquireRequest request, Failure wrong) {
         this.calls = calls;
         this.spec = spec;
         this.request = request;
+        this.wrong = wrong;
     }
 
-    private DetachedRequest with(AcquireRequest.Builder changed) {
-        return new DetachedRequest(calls, spec, changed.build());
+    private DetachedRequest with(AcquireRequest.Builder changed, Failure found) {
+        return new DetachedRequest(calls, spec, changed.build(), wrong == null ? found : wrong);
     }
 
     /** Sets the time for which it is held without a renewal: 1 s to 1 h unless the coordinator is configured otherwise. Default: 10 s. */
     public DetachedRequest ttl(Duration ttl) {
-        return with(request.toBuilder().setTtl(Moments.wire(Moments.nanos(ttl))));
+        long nanos = Moments.nanos(Checks.given(ttl, "ttl"));
+        return with(request.toBuilder().setTtl(Moments.wire(nanos)), Checks.positive(nanos, "ttl"));
     }
 
     /** Sets the longest wait. Default: zero, that is not to wait. */
     public DetachedRequest waitAtMost(Duration wait) {
-        return with(request.toBuilder().setWait(Moments.wire(Moments.nanos(wait))));
+        long nanos = Moments.nanos(Checks.given(wait, "wait"));
+        return with(request.toBuilder().setWait(Moments.wire(nanos)), Checks.longestWait(nanos));
     }
 
     /** Attaches a value for others to see: at most 4 KiB. Default: empty. */
     public DetachedRequest value(byte[] value) {
-        return with(request.toBuilder().setValue(ByteString.copyFrom(value)));
+        Failure wrong = Checks.value(Checks.given(value, "value").length);
+        return wrong == null ? with(request.toBuilder().setValue(ByteString.copyFrom(value)), null) : with(request.toBuilder(), wrong);
     }
 
-    /** Sets the name that operators see. Default: empty. */
+    /** Sets the name that operators see. Default: the client's. */
     public DetachedRequest clientName(String name) {
-        return with(request.toBuilder().setClientName(name));
+        Failure wrong = Checks.text(Checks.given(name, "name"), "client_name");
+        return wrong == null ? with(request.toBuilder().setClientName(name), null) : with(request.toBuilder(), wrong);
     }
 
     /** Sets the time for which the name stays closed if the lock ends in another way than by a release. Default: zero. */
     public DetachedRequest lockDelay(Duration delay) {
-        return with(request.toBuilder().setLockDelay(Moments.wire(Moments.nanos(delay))));
+        long nanos = Moments.nanos(Checks.given(delay, "delay"));
+        return with(request.toBuilder().setLockDelay(Moments.wire(nanos)), Checks.time(nanos, "lock_delay"));
     }
 
     /**
-     * Asks for the lock. If the connection breaks before the answer, the client asks the next coordinator once each, under the same request
-     * key: what the first has granted is taken over.
+     * Asks for the lock. If a coordinator can't be reached, goes away, or its connection breaks before the answer, the client asks at every
+     * other address, under the same request key: what the first has granted is taken over. If the thread is interrupted first, the
+     * coordinator gives up the wait; a grant that crosses that is held until its TTL has passed.
      *
-     * @throws AcquireException with {@link ErrorKind#BUSY}, {@link ErrorKind#TIMED_OUT}, {@link ErrorKind#UNAVAILABLE}, or the coordinator's
-     *     refusal
+     * @throws AcquireException with {@link ErrorKind#BUSY}, {@link ErrorKind#TIMED_OUT}, {@link ErrorKind#UNAVAILABLE} if no coordinator
+     *     answered, {@link ErrorKind#CLOSED} if the client is closed, or with the coordinator's refusal
+     * @throws InterruptedException if the thread is interrupted before the answer
      */
-    public DetachedLock acquire() {
+    public DetachedLock acquire() throws InterruptedException {
         long askedAt = BootClock.now();
         try {
             DetachedLock granted = ask();
@@ -81,6 +92,9 @@ public final class DetachedRequest {
             return granted;
         } catch (AcquireException e) {
             measure(e.kind().name().toLowerCase(Locale.ROOT), askedAt);
+            throw e;
+        } catch (InterruptedException e) {
+            measure("cancelled", askedAt);
             throw e;
         }
     }
@@ -90,10 +104,9 @@ public final class DetachedRequest {
         calls.settings().measures().tell(to -> to.acquireEnded(outcome, after));
     }
 
-    private DetachedLock ask() {
-        if (!spec.invalidField().isEmpty()) {
-            throw new AcquireException(
-                    ErrorKind.INVALID, spec.name(), Failures.invalidField(spec.invalidField(), "must be at least 1"));
+    private DetachedLock ask() throws InterruptedException {
+        if (wrong != null) {
+            throw new AcquireException(ErrorKind.INVALID, Checks.shown(spec.name()), wrong);
         }
         AcquireRequest asked = request.toBuilder()
                 .setName(spec.name())
@@ -109,21 +122,17 @@ public final class DetachedRequest {
                 .setRequestKey(UUID.randomUUID().toString())
                 .build();
         long wait = Moments.nanos(asked.getWait());
-        long[] sentAt = new long[1];
-        AcquireResponse answer;
+        Calls.Answer<AcquireResponse> answered;
         try {
-            answer = ask(Calls.Rule.FREELY, asked, sentAt);
-        } catch (CallFailedException e) {
-            if (e.failure().kind() != ErrorKind.PERMISSION_DENIED) {
-                throw new AcquireException(e.failure().kind(), spec.name(), e.failure());
+            answered = ask(Calls.Rule.FREELY, asked);
+        } catch (AcquireException e) {
+            if (e.kind() != ErrorKind.PERMISSION_DENIED) {
+                throw e;
             }
             // Where the permissions bound holds, a coordinator takes no key: a repeated request would extend the hold.
-            try {
-                answer = ask(Calls.Rule.UNSENT, asked.toBuilder().clearRequestKey().build(), sentAt);
-            } catch (CallFailedException again) {
-                throw new AcquireException(again.failure().kind(), spec.name(), again.failure());
-            }
+            answered = ask(Calls.Rule.UNSENT, asked.toBuilder().clearRequestKey().build());
         }
+        AcquireResponse answer = answered.answer();
         switch (answer.getOutcome()) {
             case ACQUIRE_OUTCOME_GRANTED:
                 if (answer.getOwnerId().size() != OWNER_ID) {
@@ -137,7 +146,7 @@ public final class DetachedRequest {
                         answer.getOwnerId(),
                         answer.getPermits() == 0 ? spec.permits() : answer.getPermits(),
                         asked.hasTtl() ? asked.getTtl() : null,
-                        Moments.after(sentAt[0], ttl));
+                        Moments.after(answered.sentAt(), ttl));
                 // It waited: the TTL counts from the grant, which may have come just now, or a while ago.
                 if (lock.validFor().toNanos() < ttl / 2) {
                     try {
@@ -148,10 +157,10 @@ public final class DetachedRequest {
                 }
                 return lock;
             case ACQUIRE_OUTCOME_BUSY, ACQUIRE_OUTCOME_TIMED_OUT:
-                boolean isBusy = answer.getOutcome() == dev.leasehold.v1.AcquireOutcome.ACQUIRE_OUTCOME_BUSY;
+                // A request that is repeated at the end of its wait does not wait.
                 throw new AcquireException(new AcquireFailure(
                         spec.name(),
-                        isBusy ? ErrorKind.BUSY : ErrorKind.TIMED_OUT,
+                        wait == 0 ? ErrorKind.BUSY : ErrorKind.TIMED_OUT,
                         wait,
                         answer.hasHolder() ? answer.getHolder() : null,
                         0,
@@ -164,8 +173,17 @@ public final class DetachedRequest {
         throw new AcquireException(ErrorKind.REFUSED, spec.name(), Failures.answer(Status.Code.INTERNAL, "", message));
     }
 
-    private AcquireResponse ask(Calls.Rule rule, AcquireRequest asked, long[] sentAt) throws CallFailedException {
+    private Calls.Answer<AcquireResponse> ask(Calls.Rule rule, AcquireRequest asked) throws InterruptedException {
         long wait = Moments.nanos(asked.getWait());
-        return calls.call(rule, LockServiceGrpc.getAcquireMethod(), asked, wait, () -> sentAt[0] = BootClock.now());
+        long end = Moments.after(BootClock.now(), wait);
+        try {
+            return calls.call(Calls.Repeats.none(rule, wait), LockServiceGrpc.getAcquireMethod(), () -> asked.toBuilder()
+                    .setWait(Moments.wire(Moments.since(end, BootClock.now())))
+                    .build());
+        } catch (CallFailedException e) {
+            throw new AcquireException(AcquireFailure.refused(e.failure()).of(spec.name()));
+        } catch (LeaseholdException e) {
+            throw new AcquireException(e.kind(), spec.name(), e.failure());
+        }
     }
 }

@@ -2,6 +2,7 @@ package dev.leasehold;
 
 import dev.leasehold.Candidacies.Candidacy;
 import dev.leasehold.internal.Calls;
+import dev.leasehold.internal.Checks;
 import dev.leasehold.internal.Retrying;
 import dev.leasehold.internal.SessionDriver;
 import dev.leasehold.internal.Threads;
@@ -113,7 +114,13 @@ public final class Election {
     }
 
     private Candidacy begin() {
-        Candidacy begun = candidacies.get().begin(name());
+        acquiring.check();
+        Candidacy begun;
+        try {
+            begun = candidacies.get().begin(name());
+        } catch (LeaseholdException e) {
+            throw new AcquireException(e.kind(), name(), e.failure());
+        }
         if (begun == null) {
             throw new AcquireException(ErrorKind.ALREADY_CANDIDATE, name(), null);
         }
@@ -145,7 +152,7 @@ public final class Election {
      * @throws InterruptedException when the thread is interrupted
      */
     public <E extends Exception> void run(LockBody.Action<? super Term, E> work) throws E, InterruptedException {
-        runUntil(() -> false, work);
+        runUntil(() -> false, Checks.given(work, "work"));
     }
 
     /** Runs the work as {@link #run} does, and looks before each campaign whether there shall be another. */
@@ -193,6 +200,7 @@ public final class Election {
      * the program, which ends the campaign; it is waited for before this process resigns.
      */
     public CompletableFuture<Void> runAsync(Function<? super Term, ? extends CompletionStage<?>> work) {
+        Checks.given(work, "work");
         CompletableFuture<Void> result = new CompletableFuture<>();
         AtomicReference<Term> leading = new AtomicReference<>();
         Thread runner = Threads.start("leasehold-election", () -> {
@@ -244,6 +252,7 @@ public final class Election {
      * @throws CallException if no coordinator answers, or if it refuses
      */
     public Optional<Leader> leader() {
+        CallException.check(Checks.name(name()));
         LeaderRequest request = LeaderRequest.newBuilder().setElection(name()).build();
         LeaderResponse answer = CallException.unwrapping(
                 () -> calls.call(Calls.Rule.FREELY, ElectionServiceGrpc.getLeaderMethod(), request));
@@ -262,6 +271,7 @@ public final class Election {
      * @param failed is told why the observer ended, if a coordinator refuses for good
      */
     public Observer observe(Consumer<LeaderChange> listener, Consumer<LeaseholdException> failed) {
-        return new Observer(calls, name(), listener, failed);
+        CallException.check(Checks.name(name()));
+        return new Observer(calls, name(), Checks.given(listener, "listener"), Checks.given(failed, "failed"));
     }
 }

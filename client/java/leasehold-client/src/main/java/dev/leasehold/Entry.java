@@ -1,6 +1,7 @@
 package dev.leasehold;
 
 import dev.leasehold.internal.Calls;
+import dev.leasehold.internal.Checks;
 import dev.leasehold.internal.SessionDriver;
 import java.util.List;
 import java.util.stream.Stream;
@@ -23,19 +24,25 @@ public abstract sealed class Entry permits LeaseholdClient, Session {
         return new LockRequest(Acquiring.of(this::driver, false, List.of(LockSpec.exclusive(name))));
     }
 
-    /** Requests exclusive holds of several locks: 1 to 64 of different names, all together or none. */
+    /**
+     * Requests exclusive holds of several locks, all together or none: 1 to 64 of different names, unless the coordinator takes more or
+     * fewer.
+     */
     public MultiLockRequest locks(String... names) {
-        return locks(Stream.of(names).map(LockSpec::exclusive).toList());
+        return locks(Stream.of(Checks.given(names, "names")).map(LockSpec::exclusive).toList());
     }
 
-    /** Requests several locks, each in a mode of its own: 1 to 64 of different names, all together or none. */
+    /**
+     * Requests several locks, each in a mode of its own, all together or none: 1 to 64 of different names, unless the coordinator takes more
+     * or fewer.
+     */
     public MultiLockRequest locks(List<LockSpec> specs) {
-        return new MultiLockRequest(Acquiring.of(this::driver, true, specs));
+        return new MultiLockRequest(Acquiring.of(this::driver, true, Checks.given(specs, "specs")));
     }
 
     /** Returns the semaphore of this name with limit permits: 1 to 1000000. */
     public Semaphore semaphore(String name, int limit) {
-        return new Semaphore(this::driver, name, limit, 0);
+        return new Semaphore(this::driver, Checks.given(name, "name"), limit, 0);
     }
 
     /** Returns the election of this name. */

@@ -2,6 +2,7 @@ package dev.leasehold;
 
 import com.google.protobuf.ByteString;
 import dev.leasehold.internal.BootClock;
+import dev.leasehold.internal.Checks;
 import dev.leasehold.internal.SessionDriver;
 import dev.leasehold.internal.machine.Change;
 import dev.leasehold.internal.machine.Lease;
@@ -134,6 +135,7 @@ public abstract sealed class Grant implements AutoCloseable permits Hold, Term {
      * @return calls it off
      */
     public Runnable onReleaseRequest(Consumer<ReleaseRequest> listener) {
+        Checks.given(listener, "listener");
         AtomicBoolean isOff = new AtomicBoolean();
         lookForRequest(null, isOff, listener);
         return () -> isOff.set(true);
@@ -167,6 +169,7 @@ public abstract sealed class Grant implements AutoCloseable permits Hold, Term {
      * @return calls it off
      */
     public Runnable onLost(Consumer<LostReason> listener) {
+        Checks.given(listener, "listener");
         return granted.lease().watch(state -> {
             if (state == HoldState.LOST) {
                 session.settings().executor().execute(() -> lostReason().ifPresent(listener));
@@ -180,6 +183,7 @@ public abstract sealed class Grant implements AutoCloseable permits Hold, Term {
      * ({@link Election#runAsync}). Then the lock is held until the work is done.
      */
     public void onStop(Runnable listener) {
+        Checks.given(listener, "listener");
         AtomicBoolean hasCalled = new AtomicBoolean();
         Runnable once = () -> {
             if (hasCalled.compareAndSet(false, true)) {
@@ -277,6 +281,13 @@ public abstract sealed class Grant implements AutoCloseable permits Hold, Term {
         Waits.uninterruptibly(give());
     }
 
+    /** Fails if a check found something wrong. */
+    void requireValid(Failure wrong) {
+        if (wrong != null) {
+            throw new HoldException(name(), ErrorKind.INVALID, wrong);
+        }
+    }
+
     CompletableFuture<Void> change(Change change) {
         return session.change(granted, change).thenAcceptAsync(
                 result -> {
@@ -296,7 +307,8 @@ public abstract sealed class Grant implements AutoCloseable permits Hold, Term {
         }
     }
 
-    static Change value(byte[] value) {
+    Change value(byte[] value) {
+        requireValid(Checks.value(Checks.given(value, "value").length));
         return Change.value(ByteString.copyFrom(value));
     }
 

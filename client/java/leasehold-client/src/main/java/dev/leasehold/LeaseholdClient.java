@@ -3,6 +3,8 @@ package dev.leasehold;
 import com.google.protobuf.ByteString;
 import dev.leasehold.internal.BootClock;
 import dev.leasehold.internal.Calls;
+import dev.leasehold.internal.Checks;
+import dev.leasehold.internal.ClientName;
 import dev.leasehold.internal.Credentials;
 import dev.leasehold.internal.Measures;
 import dev.leasehold.internal.SessionDriver;
@@ -29,6 +31,8 @@ import java.util.function.Consumer;
 public final class LeaseholdClient extends Entry implements AutoCloseable {
     /** Version of this library, in step with that of the coordinator. */
     public static final String VERSION = "0.1.0";
+
+    private static final int OWNER_ID = 16;
 
     private final Builder options;
     private final Settings settings;
@@ -122,7 +126,7 @@ public final class LeaseholdClient extends Entry implements AutoCloseable {
      * it.
      */
     public DetachedRequest detachedLock(LockSpec spec) {
-        return new DetachedRequest(calls, spec);
+        return new DetachedRequest(calls, spec).clientName(options.clientName());
     }
 
     /**
@@ -130,7 +134,19 @@ public final class LeaseholdClient extends Entry implements AutoCloseable {
      * {@link DetachedLock#renew()} has found that it is.
      */
     public DetachedLock attachDetachedLock(String name, long token, byte[] ownerId) {
+        setting(Checks.name(Checks.given(name, "name")));
+        setting(Checks.token(token, "token"));
+        if (Checks.given(ownerId, "ownerId").length != OWNER_ID) {
+            throw new IllegalArgumentException("an owner id has 16 bytes");
+        }
         return new DetachedLock(calls, name, token, ByteString.copyFrom(ownerId), 0, null, BootClock.now());
+    }
+
+    /** Fails if a check found a setting wrong. */
+    private static void setting(Failure wrong) {
+        if (wrong != null) {
+            throw new IllegalArgumentException(wrong.message());
+        }
     }
 
     /** Returns the operator's view of locks and sessions. No session is opened for it. */
@@ -167,8 +183,9 @@ public final class LeaseholdClient extends Entry implements AutoCloseable {
     /** Settings of a client. */
     public static final class Builder {
         private final String endpoints;
-        private String clientName = "";
-        private Duration ttl = Duration.ZERO;
+        private String clientName;
+        /** Null for the coordinator's. */
+        private Duration ttl;
         private Duration grace = Duration.ZERO;
         private final Map<String, String> metadata = new HashMap<>();
         private Duration connectTimeout = Duration.ofSeconds(5);
@@ -186,12 +203,15 @@ public final class LeaseholdClient extends Entry implements AutoCloseable {
         private final List<ClientMetrics> metrics = new ArrayList<>();
 
         private Builder(String endpoints) {
-            this.endpoints = endpoints;
+            this.endpoints = Checks.given(endpoints, "endpoints");
         }
 
-        /** Sets the name that operators see: at most 256 bytes without control characters. Default: empty. */
+        /**
+         * Sets the name that operators see: at most 256 bytes without control characters. Default: the program, host and process, such as {@code
+         * billing@web-1/4711}.
+         */
         public Builder clientName(String name) {
-            clientName = name;
+            clientName = Checks.given(name, "name");
             return this;
         }
 
@@ -200,7 +220,7 @@ public final class LeaseholdClient extends Entry implements AutoCloseable {
          * frees the locks of a dead machine sooner; a longer one survives longer interruptions. Default: the coordinator's, 10 s.
          */
         public Builder ttl(Duration time) {
-            ttl = time;
+            ttl = Checks.given(time, "time");
             return this;
         }
 
@@ -217,7 +237,7 @@ public final class LeaseholdClient extends Entry implements AutoCloseable {
          * breaks, and its locks are held throughout.
          */
         public Builder grace(Duration time) {
-            grace = time;
+            grace = Checks.given(time, "time");
             return this;
         }
 
@@ -226,7 +246,7 @@ public final class LeaseholdClient extends Entry implements AutoCloseable {
          * none.
          */
         public Builder metadata(String name, String value) {
-            metadata.put(name, value);
+            metadata.put(Checks.given(name, "name"), Checks.given(value, "value"));
             return this;
         }
 
@@ -235,7 +255,7 @@ public final class LeaseholdClient extends Entry implements AutoCloseable {
          * Default: 5 s.
          */
         public Builder connectTimeout(Duration timeout) {
-            connectTimeout = timeout;
+            connectTimeout = Checks.given(timeout, "timeout");
             return this;
         }
 
@@ -244,8 +264,8 @@ public final class LeaseholdClient extends Entry implements AutoCloseable {
          * at most most. Default: 50 ms to 2 s.
          */
         public Builder backoff(Duration least, Duration most) {
-            backoffMin = least;
-            backoffMax = most;
+            backoffMin = Checks.given(least, "least");
+            backoffMax = Checks.given(most, "most");
             return this;
         }
 
@@ -254,7 +274,7 @@ public final class LeaseholdClient extends Entry implements AutoCloseable {
          * for each new connection. Default: the CAs that Java trusts.
          */
         public Builder ca(Path file) {
-            ca = file;
+            ca = Checks.given(file, "file");
             return this;
         }
 
@@ -264,8 +284,8 @@ public final class LeaseholdClient extends Entry implements AutoCloseable {
          * a connection, with all that they hold. Default: none.
          */
         public Builder certificate(Path certificateFile, Path keyFile) {
-            certificate = certificateFile;
-            key = keyFile;
+            certificate = Checks.given(certificateFile, "certificateFile");
+            key = Checks.given(keyFile, "keyFile");
             return this;
         }
 
@@ -274,7 +294,7 @@ public final class LeaseholdClient extends Entry implements AutoCloseable {
          * at whatever address.
          */
         public Builder serverName(String name) {
-            serverName = name;
+            serverName = Checks.given(name, "name");
             return this;
         }
 
@@ -283,7 +303,7 @@ public final class LeaseholdClient extends Entry implements AutoCloseable {
          * {@link #allowPlaintextToken} allows more. Default: none.
          */
         public Builder token(String bearer) {
-            token = bearer;
+            token = Checks.given(bearer, "bearer");
             return this;
         }
 
@@ -293,7 +313,7 @@ public final class LeaseholdClient extends Entry implements AutoCloseable {
          * file can't be read then, the last token stays in use.
          */
         public Builder tokenFile(Path file) {
-            tokenFile = file;
+            tokenFile = Checks.given(file, "file");
             return this;
         }
 
@@ -311,7 +331,7 @@ public final class LeaseholdClient extends Entry implements AutoCloseable {
          * there are.
          */
         public Builder executor(Executor tasks) {
-            executor = tasks;
+            executor = Checks.given(tasks, "tasks");
             return this;
         }
 
@@ -321,19 +341,23 @@ public final class LeaseholdClient extends Entry implements AutoCloseable {
          * dev.leasehold.opentelemetry.LeaseholdOpenTelemetry} sets it.
          */
         public Builder propagation(Consumer<Map<String, String>> inject) {
-            propagation = inject;
+            propagation = Checks.given(inject, "inject");
             return this;
         }
 
         /** Adds a receiver of metrics. Default: none. */
         public Builder metrics(ClientMetrics receiver) {
-            metrics.add(receiver);
+            metrics.add(Checks.given(receiver, "receiver"));
             return this;
         }
 
+        private String clientName() {
+            return clientName == null ? ClientName.byDefault() : clientName;
+        }
+
         private SessionOpen open() {
-            SessionOpen.Builder open = SessionOpen.newBuilder().setClientName(clientName).putAllMetadata(metadata);
-            if (ttl.compareTo(Duration.ZERO) > 0) {
+            SessionOpen.Builder open = SessionOpen.newBuilder().setClientName(clientName()).putAllMetadata(metadata);
+            if (ttl != null) {
                 open.setTtl(Moments.wire(Moments.nanos(ttl)));
             }
             if (grace.compareTo(Duration.ZERO) > 0) {
@@ -349,6 +373,10 @@ public final class LeaseholdClient extends Entry implements AutoCloseable {
          * @throws IllegalArgumentException if the URLs or the settings can't be used
          */
         public LeaseholdClient build() {
+            setting(Checks.text(clientName(), "clientName"));
+            setting(ttl == null ? null : Checks.positive(Moments.nanos(ttl), "ttl"));
+            setting(Checks.time(Moments.nanos(grace), "grace"));
+            setting(Checks.metadata(metadata));
             Settings settings = Settings.of(
                     endpoints,
                     new Credentials.Options(ca, certificate, key, serverName, token, tokenFile, isPlaintextAllowed),

@@ -1,5 +1,7 @@
 package dev.leasehold;
 
+import dev.leasehold.internal.Checks;
+
 /** Lock of several that a request asks for together, with its mode. */
 public final class LockSpec {
     /** Mode of a hold. */
@@ -32,17 +34,17 @@ public final class LockSpec {
 
     /** Returns an exclusive hold of the lock of this name. */
     public static LockSpec exclusive(String name) {
-        return new LockSpec(name, Mode.EXCLUSIVE, 0, 0, false, 0, 0);
+        return new LockSpec(Checks.given(name, "name"), Mode.EXCLUSIVE, 0, 0, false, 0, 0);
     }
 
     /** Returns a shared hold of the lock of this name: together with other shared holders, and never with an exclusive one. */
     public static LockSpec shared(String name) {
-        return new LockSpec(name, Mode.SHARED, 0, 0, false, 0, 0);
+        return new LockSpec(Checks.given(name, "name"), Mode.SHARED, 0, 0, false, 0, 0);
     }
 
     /** Returns a number of permits, 1 to limit, of the semaphore of this name and limit. */
     public static LockSpec permits(String name, int permits, int limit) {
-        return new LockSpec(name, Mode.SEMAPHORE, permits, 0, false, limit, 0);
+        return new LockSpec(Checks.given(name, "name"), Mode.SEMAPHORE, permits, 0, false, limit, 0);
     }
 
     /** Accepts fewer permits, at least this many. It changes nothing in other modes. */

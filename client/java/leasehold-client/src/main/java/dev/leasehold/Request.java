@@ -1,5 +1,6 @@
 package dev.leasehold;
 
+import dev.leasehold.internal.Checks;
 import dev.leasehold.internal.SessionDriver;
 import dev.leasehold.internal.machine.Output.Granted;
 import java.time.Duration;
@@ -148,6 +149,7 @@ public abstract sealed class Request<R extends Request<R, G>, G> permits LockReq
      * @throws InterruptedException if the thread is interrupted while it waits for the lock
      */
     public <E extends Exception> void run(LockBody.Action<? super G, E> work) throws E, InterruptedException {
+        Checks.given(work, "work");
         call(granted -> {
             work.run(granted);
             return null;
@@ -156,6 +158,7 @@ public abstract sealed class Request<R extends Request<R, G>, G> permits LockReq
 
     /** Does as {@link #run} does, and returns what the work returns. */
     public <T, E extends Exception> T call(LockBody<? super G, T, E> work) throws E, InterruptedException {
+        Checks.given(work, "work");
         G granted = acquire();
         return Scope.run(holds(granted), () -> release(granted), () -> work.call(granted));
     }
@@ -168,6 +171,7 @@ public abstract sealed class Request<R extends Request<R, G>, G> permits LockReq
      *     failure as a suppressed exception
      */
     public <T> CompletableFuture<T> callAsync(Function<? super G, ? extends CompletionStage<T>> work) {
+        Checks.given(work, "work");
         return AsyncScope.whenGranted(acquireAsync(), this::holds, this::releaseAsync, work);
     }
 }

@@ -7,11 +7,13 @@ import java.net.ServerSocket;
 import java.net.Socket;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.locks.ReentrantLock;
 
-/** Relay between clients and a coordinator, whose connections can be cut. */
+/** Relay between clients and a coordinator, whose connections can be cut, or fall silent. */
 final class Relay implements AutoCloseable {
     private final ServerSocket listener = new ServerSocket(0, 50, InetAddress.getByName("127.0.0.1"));
     private final List<Socket> open = new ArrayList<>();
+    private final ReentrantLock speaking = new ReentrantLock();
     private String target;
 
     Relay() throws IOException {}
@@ -52,10 +54,25 @@ final class Relay implements AutoCloseable {
         thread.start();
     }
 
-    private static void copy(Socket from, Socket to) throws IOException {
+    private void copy(Socket from, Socket to) throws IOException {
+        byte[] bytes = new byte[1 << 14];
         try (from; to; InputStream input = from.getInputStream()) {
-            input.transferTo(to.getOutputStream());
+            for (int count = input.read(bytes); count >= 0; count = input.read(bytes)) {
+                speaking.lock();
+                speaking.unlock();
+                to.getOutputStream().write(bytes, 0, count);
+            }
         }
+    }
+
+    /** Hands nothing on in either direction, and closes nothing, until the same thread lets it {@link #speak}. */
+    void fallSilent() {
+        speaking.lock();
+    }
+
+    /** Hands on what has come in the silence, and what comes. */
+    void speak() {
+        speaking.unlock();
     }
 
     /** Cuts all connections. New ones are relayed. */

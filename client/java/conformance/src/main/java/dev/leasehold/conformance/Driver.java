@@ -204,10 +204,14 @@ public final class Driver {
 
     private CompletableFuture<Map<String, Object>> connect(Request request) {
         LeaseholdClient.Builder builder = LeaseholdClient.builder(String.join(",", request.endpoints))
-                .clientName(request.clientName)
-                .ttl(Request.millis(request.ttlMs))
                 .grace(Request.millis(request.graceMs))
                 .allowPlaintextToken();
+        if (request.clientName != null) {
+            builder.clientName(request.clientName);
+        }
+        if (request.ttlMs > 0) {
+            builder.ttl(Request.millis(request.ttlMs));
+        }
         if (request.connectTimeoutMs > 0) {
             builder.connectTimeout(Request.millis(request.connectTimeoutMs));
         }
@@ -215,7 +219,10 @@ public final class Driver {
             builder.backoff(Request.millis(request.backoffMinMs), Request.millis(request.backoffMaxMs));
         }
         if (request.tls != null) {
-            builder.ca(Path.of(request.tls.ca)).serverName(request.tls.serverName);
+            builder.ca(Path.of(request.tls.ca));
+            if (request.tls.serverName != null) {
+                builder.serverName(request.tls.serverName);
+            }
             if (request.tls.cert != null) {
                 builder.certificate(Path.of(request.tls.cert), Path.of(request.tls.key));
             }

@@ -46,7 +46,7 @@ final class Request {
     List<String> endpoints;
 
     @SerializedName("client_name")
-    String clientName = "";
+    String clientName;
 
     @SerializedName("ttl_ms")
     long ttlMs;

@@ -54,6 +54,9 @@ public final class Credentials {
         }
         this.serverName = options.serverName;
         boolean isEncrypted = endpoints.stream().anyMatch(Endpoint::isEncrypted);
+        if (!isEncrypted && (options.ca != null || options.certificate != null || options.serverName != null)) {
+            throw new IllegalArgumentException("a CA, a certificate and a server name need https:// URLs");
+        }
         List<Path> paths = new ArrayList<>();
         for (Path path : new Path[] {options.ca, options.certificate, options.key}) {
             if (path != null) {

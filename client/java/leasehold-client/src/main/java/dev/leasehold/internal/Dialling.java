@@ -202,14 +202,12 @@ final class Dialling {
         long[] limit = new long[1];
         session.input(now -> limit[0] = session.machine.attemptLimit(now));
         long credentials = session.settings.credentials().version();
+        // Not probed: the session misses answers to its heartbeats, and lives as long as its TTL says.
         ManagedChannel channel = Transport.builder(session.settings, to.endpoint(), to.address())
                 .directExecutor()
-                .keepAliveTime(Transport.KEEP_ALIVE_SECONDS, TimeUnit.SECONDS)
-                .keepAliveTimeout(Transport.KEEP_ALIVE_SECONDS, TimeUnit.SECONDS)
-                .keepAliveWithoutCalls(true)
                 .build();
         long startedAt = System.nanoTime();
-        Failure failure = Transport.ready(channel, url, limit[0], begun.ended);
+        Failure failure = Transport.ready(channel, to, limit[0], begun.ended);
         if (failure != null) {
             channel.shutdownNow();
             boolean isLate = System.nanoTime() - startedAt >= limit[0];

@@ -10,6 +10,8 @@ import java.net.UnknownHostException;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 
 /**
  * One coordinator's URL.
@@ -21,6 +23,8 @@ import java.util.Locale;
  */
 record Endpoint(String url, String host, int port, boolean isEncrypted) {
     private static final int DEFAULT_PORT = 7420;
+    private static final int LARGEST_PORT = 65535;
+    private static final Pattern AUTHORITY = Pattern.compile("([A-Za-z0-9._-]+)(?::([0-9]{1,5}))?");
 
     /**
      * One coordinator, as far as this client can tell: one address of an endpoint.
@@ -50,14 +54,21 @@ record Endpoint(String url, String host, int port, boolean isEncrypted) {
         if (!scheme.equals("http") && !scheme.equals("https")) {
             throw new IllegalArgumentException("the scheme of \"" + given + "\" is neither http nor https");
         }
-        if (uri.getRawUserInfo() != null) {
+        String authority = uri.getRawAuthority() == null ? "" : uri.getRawAuthority();
+        if (authority.contains("@")) {
             throw new IllegalArgumentException("the URL has a user name or a password, which coordinators don't take");
         }
-        if (uri.getHost() == null) {
+        // Of a name with an underscore, URI knows no host.
+        Matcher named = AUTHORITY.matcher(authority);
+        if (uri.getHost() == null && !named.matches()) {
             throw new IllegalArgumentException("\"" + given + "\" names no host");
         }
-        int port = uri.getPort() < 0 ? DEFAULT_PORT : uri.getPort();
-        String host = uri.getHost().replace("[", "").replace("]", "");
+        String host = uri.getHost() == null ? named.group(1) : uri.getHost().replace("[", "").replace("]", "");
+        String number = uri.getHost() == null ? named.group(2) : uri.getPort() < 0 ? null : Integer.toString(uri.getPort());
+        int port = number == null ? DEFAULT_PORT : Integer.parseInt(number);
+        if (port > LARGEST_PORT) {
+            throw new IllegalArgumentException("the port of \"" + given + "\" is more than " + LARGEST_PORT);
+        }
         return new Endpoint(scheme + "://" + authority(host, port), host, port, scheme.equals("https"));
     }
 
@@ -85,7 +96,9 @@ record Endpoint(String url, String host, int port, boolean isEncrypted) {
     void resolve(List<Candidate> candidates, List<ConnectFailure> failures) {
         try {
             for (InetAddress address : InetAddress.getAllByName(host)) {
-                candidates.add(new Candidate(this, new InetSocketAddress(address, port)));
+                // Without its name where that has an underscore, which gRPC does not take.
+                InetAddress used = host.contains("_") ? InetAddress.getByAddress(address.getAddress()) : address;
+                candidates.add(new Candidate(this, new InetSocketAddress(used, port)));
             }
         } catch (UnknownHostException e) {
             failures.add(ConnectFailure.of(

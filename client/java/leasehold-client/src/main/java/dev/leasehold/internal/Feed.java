@@ -1,6 +1,7 @@
 package dev.leasehold.internal;
 
 import dev.leasehold.Failure;
+import dev.leasehold.LeaseholdException;
 import io.grpc.CallOptions;
 import io.grpc.ClientCall;
 import io.grpc.Metadata;
@@ -118,15 +119,17 @@ public final class Feed<Q, A> implements AutoCloseable {
             use = calls.use();
         } catch (CallFailedException e) {
             return e.failure();
+        } catch (LeaseholdException e) {
+            return Failures.connection(Failure.Origin.UNREACHED, "", e.getMessage());
         }
         Failure failure = Transport.ready(
-                use.channel(), use.url(), TimeUnit.SECONDS.toNanos(Calls.CALL_TIMEOUT_SECONDS), ended);
+                use.channel(), use.to(), TimeUnit.SECONDS.toNanos(Calls.CALL_TIMEOUT_SECONDS), ended);
         if (failure == null) {
             failure = read(use, retrying, wasHeard);
         }
         if (!ended.isDone()) {
             // Another coordinator may serve this stream too.
-            calls.moveOn(use.moved(), failure);
+            calls.moveOn(use, failure);
         }
         return failure;
     }

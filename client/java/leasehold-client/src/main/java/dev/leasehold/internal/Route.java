@@ -3,24 +3,24 @@ package dev.leasehold.internal;
 import dev.leasehold.internal.Endpoint.Candidate;
 import dev.leasehold.internal.machine.Moments;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.Comparator;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.concurrent.ThreadLocalRandom;
+import java.util.Random;
 
-/** Order in which candidates are tried: each once in a round, and those that failed lately last. */
+/** Order in which candidates are tried: each once in a round, at random, and those that failed lately last. */
 final class Route {
     /** Time for which a candidate that failed is tried last. */
     private static final long TROUBLED = 10 * Moments.SECONDS;
 
-    /** Start of the next round: anywhere at first, so that many clients spread over all coordinators. */
-    private int beginAt = ThreadLocalRandom.current().nextInt(1 << 16);
-
+    private final Random random;
     private final Map<Candidate, Long> failedAt = new HashMap<>();
     private boolean isSeveral;
 
-    Route(int endpoints) {
+    Route(int endpoints, Random random) {
+        this.random = random;
         isSeveral = endpoints > 1;
     }
 
@@ -33,14 +33,10 @@ final class Route {
     List<Candidate> round(List<Candidate> candidates, long now) {
         isSeveral |= candidates.size() > 1;
         failedAt.values().removeIf(at -> Moments.since(now, at) >= TROUBLED);
-        if (candidates.isEmpty()) {
-            return List.of();
-        }
-        int first = beginAt % candidates.size();
-        beginAt = first + 1;
-        List<Candidate> round = new ArrayList<>(candidates.subList(first, candidates.size()));
-        round.addAll(candidates.subList(0, first));
-        // The one that failed longest ago comes first of those.
+        List<Candidate> round = new ArrayList<>(candidates);
+        // In a common order, all clients of a coordinator that goes away would move to the same one.
+        Collections.shuffle(round, random);
+        // Of those that failed, the one that failed longest ago comes first.
         round.sort(Comparator.comparingLong(candidate -> failedAt.getOrDefault(candidate, Long.MIN_VALUE)));
         return round;
     }

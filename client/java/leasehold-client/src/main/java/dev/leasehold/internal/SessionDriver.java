@@ -26,6 +26,7 @@ import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
+import java.util.Random;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.Consumer;
@@ -103,7 +104,7 @@ public final class SessionDriver {
     public SessionDriver(Settings settings, SessionOpen open, boolean mustOpen) {
         this.settings = settings;
         this.machine = new Machine(open, settings.connectTimeout(), SessionDriver::drawOwnerId, LOG::log);
-        this.route = new Route(settings.endpoints().size());
+        this.route = new Route(settings.endpoints().size(), new Random());
         this.pauses = new Pauses(settings.backoffMin(), settings.backoffMax());
         this.mustOpen = mustOpen;
         this.dialling = new Dialling(this);
@@ -285,8 +286,9 @@ public final class SessionDriver {
             }
         } else if (on == current || on == next) {
             machine.message(now, on.number, message);
+        } else if (overdue.contains(on)) {
+            machine.overdueMessage(now, message);
         }
-        // Otherwise it did not open in time.
     }
 
     /** Handles the end of the stream on a connection. */
@@ -304,11 +306,16 @@ public final class SessionDriver {
                 LOG.log(System.Logger.Level.INFO, "the coordinator at {0} ended the stream", on.url());
             }
             currentEnded(now);
-        } else if (on == next) {
-            ConnectFailure why = failure == null ? ConnectFailure.ended(on.url()) : ConnectFailure.of(on.url(), failure);
+            return;
+        }
+        ConnectFailure why = failure == null ? ConnectFailure.ended(on.url()) : ConnectFailure.of(on.url(), failure);
+        if (on == next) {
             next = null;
             machine.attemptFailed(now, Fate.of(why));
             on.decide(why);
+        } else if (overdue.remove(on)) {
+            LOG.log(System.Logger.Level.DEBUG, "a stream to {0} that had not opened in time ended: {1}", on.url(), failure);
+            machine.overdueEnded(now, Fate.of(why));
         }
     }
 
@@ -451,6 +458,8 @@ public final class SessionDriver {
             overdue.add(on);
             if (overdue.size() > MOST_OVERDUE) {
                 overdue.poll().cut();
+                // As if its coordinator had ended it.
+                machine.overdueEnded(now, Fate.DROPPED);
             }
         } else {
             on.cut();

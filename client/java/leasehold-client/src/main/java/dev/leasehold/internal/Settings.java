@@ -4,6 +4,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.Executor;
 import java.util.function.Consumer;
+import java.util.regex.Pattern;
 
 /**
  * Settings that all sessions and calls of a client share. Times are nanoseconds.
@@ -27,6 +28,12 @@ public record Settings(
         Consumer<Map<String, String>> propagation,
         Measures measures) {
     private static final System.Logger LOG = System.getLogger("dev.leasehold");
+    /** Headers that a hook may add. */
+    private static final Pattern HEADER = Pattern.compile("(?i)(?!grpc-|authorization$)[a-z][a-z0-9_.-]{0,127}(?<!-bin)");
+
+    private static final Pattern HEADER_VALUE = Pattern.compile("[\\x20-\\x7e]{0,4096}");
+    /** Longest trace context of a request on a session, in bytes. */
+    private static final int LONGEST_TRACEPARENT = 256;
 
     /** Makes the settings; fails with IllegalArgumentException if they can't be used. */
     public static Settings of(
@@ -60,11 +67,17 @@ public record Settings(
             LOG.log(System.Logger.Level.DEBUG, "the hook for traces failed", e);
             return Map.of();
         }
+        // What can't be a header would fail the request, and a large one the whole stream.
+        carrier.entrySet().removeIf(entry -> entry.getKey() == null
+                || entry.getValue() == null
+                || !HEADER.matcher(entry.getKey()).matches()
+                || !HEADER_VALUE.matcher(entry.getValue()).matches());
         return carrier;
     }
 
     /** Returns the trace context of a request on a session; empty for none. */
     public String traceparent() {
-        return propagated().getOrDefault("traceparent", "");
+        String traceparent = propagated().getOrDefault("traceparent", "");
+        return traceparent.length() <= LONGEST_TRACEPARENT ? traceparent : "";
     }
 }

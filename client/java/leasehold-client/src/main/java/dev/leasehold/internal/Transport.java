@@ -2,6 +2,7 @@ package dev.leasehold.internal;
 
 import dev.leasehold.Failure;
 import dev.leasehold.Failure.Origin;
+import dev.leasehold.internal.Endpoint.Candidate;
 import dev.leasehold.v1.AdminServiceGrpc;
 import dev.leasehold.v1.GetStatusRequest;
 import io.grpc.ConnectivityState;
@@ -9,7 +10,10 @@ import io.grpc.ManagedChannel;
 import io.grpc.Status;
 import io.grpc.StatusRuntimeException;
 import io.grpc.netty.shaded.io.grpc.netty.NettyChannelBuilder;
+import java.io.IOException;
 import java.net.InetSocketAddress;
+import java.net.Socket;
+import java.nio.charset.StandardCharsets;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
@@ -18,10 +22,7 @@ import javax.net.ssl.SSLException;
 
 /** Connections, made by grpc-java's Netty transport. */
 final class Transport {
-    /**
-     * Interval of probes on a quiet connection, and the time limit of their answers. Together longer than what is common for a TTL: a lease
-     * must end by its own deadline, not because a probe was late.
-     */
+    /** Interval of probes on a quiet connection of calls, and the time limit of their answers. */
     static final long KEEP_ALIVE_SECONDS = 10;
     /** Longest message, in bytes: a snapshot shows up to a hundred holders with values of 4 KiB in one. */
     private static final int LONGEST_MESSAGE = 16 << 20;
@@ -30,6 +31,16 @@ final class Transport {
      * because gRPC would otherwise measure the connection all the time.
      */
     static final int UNREAD_ANSWERS = 1 << 20;
+
+    /** Longest time for an answer to a question of what listens somewhere, in milliseconds. */
+    private static final int PROBE_TIMEOUT = 1000;
+    /** Beginning of a connection of HTTP/2, with empty settings. */
+    private static final String PREFACE = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0";
+    /** Error of a connection that was closed without a word. */
+    private static final String WORDLESS = "Network closed for unknown reason";
+
+    private static final String ONLY_HTTP1 =
+            "what answers there is no coordinator's gRPC port (7420 by default), and may be its admin port (7421)";
 
     private Transport() {}
 
@@ -59,7 +70,8 @@ final class Transport {
      * @param limit in nanoseconds
      * @param ended ends the wait early
      */
-    static Failure ready(ManagedChannel channel, String url, long limit, CompletableFuture<Void> ended) throws InterruptedException {
+    static Failure ready(ManagedChannel channel, Candidate to, long limit, CompletableFuture<Void> ended) throws InterruptedException {
+        String url = to.endpoint().url();
         long until = System.nanoTime() + limit;
         while (true) {
             ConnectivityState state = channel.getState(true);
@@ -67,7 +79,7 @@ final class Transport {
                 return null;
             }
             if (state == ConnectivityState.TRANSIENT_FAILURE || state == ConnectivityState.SHUTDOWN) {
-                return reason(channel, url);
+                return reason(channel, to);
             }
             CompletableFuture<Void> changed = new CompletableFuture<>();
             channel.notifyWhenStateChanged(state, () -> changed.complete(null));
@@ -89,7 +101,8 @@ final class Transport {
     }
 
     /** Returns why a connection failed: a call fails at once now, and says it. */
-    private static Failure reason(ManagedChannel channel, String url) {
+    private static Failure reason(ManagedChannel channel, Candidate to) {
+        String url = to.endpoint().url();
         try {
             AdminServiceGrpc.newBlockingStub(channel)
                     .withDeadlineAfter(1, TimeUnit.SECONDS)
@@ -97,7 +110,29 @@ final class Transport {
             return null;
         } catch (StatusRuntimeException e) {
             Status status = e.getStatus();
+            if (Failures.message(status).contains(WORDLESS) && !to.endpoint().isEncrypted() && speaksOnlyHttp1(to.address())) {
+                return Failures.connection(Origin.DISTRUST, url, ONLY_HTTP1);
+            }
             return Failures.connection(isDistrust(status) ? Origin.DISTRUST : Origin.UNREACHED, url, explain(Failures.message(status)));
+        }
+    }
+
+    /** Returns whether what listens there answers to HTTP/1, and closes connections of HTTP/2 without a word. */
+    private static boolean speaksOnlyHttp1(InetSocketAddress address) {
+        try {
+            return answer(address, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n") == 'H' && answer(address, PREFACE) < 0;
+        } catch (IOException e) {
+            return false;
+        }
+    }
+
+    /** Says something. Returns the first character of the answer; -1 if the connection is closed. */
+    private static int answer(InetSocketAddress address, String words) throws IOException {
+        try (Socket socket = new Socket()) {
+            socket.setSoTimeout(PROBE_TIMEOUT);
+            socket.connect(address, PROBE_TIMEOUT);
+            socket.getOutputStream().write(words.getBytes(StandardCharsets.ISO_8859_1));
+            return socket.getInputStream().read();
         }
     }
 

@@ -53,6 +53,9 @@ public final class LeaseholdLockProvider implements ExtensibleLockProvider {
                 return Optional.empty();
             }
             throw new LockException("failed to lock \"" + configuration.getName() + "\"", e);
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            throw new LockException("interrupted while locking \"" + configuration.getName() + "\"", e);
         }
     }
 
@@ -96,15 +99,20 @@ public final class LeaseholdLockProvider implements ExtensibleLockProvider {
             lock.release();
         }
 
+        /** Extends the lock, and tries for as long as it is held: a keep-alive of ShedLock's ends at the first failure. */
         @Override
         protected Optional<SimpleLock> doExtend(LockConfiguration configuration) {
-            try {
-                lock.renew(configuration.getLockAtMostFor());
-                return Optional.of(new Held(configuration, lock));
-            } catch (LockLostException e) {
-                return Optional.empty();
-            } catch (LeaseholdException e) {
-                throw new LockException("failed to extend \"" + configuration.getName() + "\"", e);
+            while (true) {
+                try {
+                    lock.renew(configuration.getLockAtMostFor());
+                    return Optional.of(new Held(configuration, lock));
+                } catch (LockLostException e) {
+                    return Optional.empty();
+                } catch (LeaseholdException e) {
+                    if (!e.isRetryable() || !lock.isHeld()) {
+                        throw new LockException("failed to extend \"" + configuration.getName() + "\"", e);
+                    }
+                }
             }
         }
     }

@@ -8,8 +8,14 @@ import dev.leasehold.ErrorKind;
 import dev.leasehold.LeaseholdClient;
 import dev.leasehold.LockSpec;
 import dev.leasehold.testing.Coordinator;
+import dev.leasehold.testing.Redis;
 import java.io.IOException;
+import java.net.InetSocketAddress;
+import java.net.ServerSocket;
+import java.net.SocketTimeoutException;
 import java.time.Duration;
+import java.util.Optional;
+import java.util.concurrent.FutureTask;
 import net.javacrumbs.shedlock.core.ExtensibleLockProvider;
 import net.javacrumbs.shedlock.core.SimpleLock;
 import net.javacrumbs.shedlock.support.LockException;
@@ -22,6 +28,8 @@ import org.junit.jupiter.api.Test;
 class LeaseholdLockProviderTest extends AbstractExtensibleLockProviderIntegrationTest {
     /** The shortest TTL that a coordinator can be configured to accept. */
     private static final Duration LEAST = Duration.ofMillis(100);
+
+    private static final Duration LONGER_THAN_A_CALL = Duration.ofSeconds(11);
 
     private static Coordinator coordinator;
     private static LeaseholdClient client;
@@ -52,6 +60,8 @@ class LeaseholdLockProviderTest extends AbstractExtensibleLockProviderIntegratio
         } catch (AcquireException e) {
             assertThat(e.kind()).isEqualTo(ErrorKind.BUSY);
             return false;
+        } catch (InterruptedException e) {
+            throw new IllegalStateException(e);
         }
     }
 
@@ -110,6 +120,47 @@ class LeaseholdLockProviderTest extends AbstractExtensibleLockProviderIntegratio
         lock.unlock();
         assertThat(Thread.interrupted()).isTrue();
         assertLocked(LOCK_NAME1);
+    }
+
+    @Test
+    void anExtensionOutlastsARestart() throws Exception {
+        try (Redis redis = Redis.start()) {
+            Coordinator first = Coordinator.start("--store", redis.url());
+            String address = first.address();
+            try (LeaseholdClient there = LeaseholdClient.builder(first.url()).build()) {
+                LeaseholdLockProvider locks = new LeaseholdLockProvider(there);
+                SimpleLock lock = locks.lock(lockConfig(LOCK_NAME1, Duration.ofSeconds(60), Duration.ZERO)).orElseThrow();
+                first.close();
+                FutureTask<Optional<SimpleLock>> extension =
+                        new FutureTask<>(() -> lock.extend(Duration.ofSeconds(60), Duration.ZERO));
+                try (ServerSocket nobody = new ServerSocket()) {
+                    nobody.setReuseAddress(true);
+                    nobody.bind(new InetSocketAddress("127.0.0.1", Integer.parseInt(address.split(":")[1])));
+                    nobody.setSoTimeout(100);
+                    new Thread(extension).start();
+                    // It tries again and again, for longer than one call.
+                    long end = System.nanoTime() + LONGER_THAN_A_CALL.toNanos();
+                    while (System.nanoTime() < end && !extension.isDone()) {
+                        refuse(nobody);
+                    }
+                }
+                try (Coordinator second = Coordinator.start("--store", redis.url(), "--listen", address)) {
+                    SimpleLock extended = extension.get().orElseThrow();
+                    assertThat(locks.lock(lockConfig(LOCK_NAME1))).isEmpty();
+                    extended.unlock();
+                    assertThat(locks.lock(lockConfig(LOCK_NAME1))).isPresent();
+                }
+            }
+        }
+    }
+
+    /** Closes the next connection, if one comes soon. */
+    private static void refuse(ServerSocket listener) throws IOException {
+        try {
+            listener.accept().close();
+        } catch (SocketTimeoutException e) {
+            return;
+        }
     }
 
     @Test

@@ -11,14 +11,16 @@ import java.util.regex.Pattern;
 
 /** Coordinator process, with its locks in memory: the program that {@code make build} makes, or the one that LEASEHOLD_SERVER names. */
 public final class Coordinator implements AutoCloseable {
-    private static final Pattern ADDRESS = Pattern.compile("grpc=(\\S+)");
+    private static final Pattern ADDRESS = Pattern.compile("grpc=(\\S+) admin=(\\S+)");
 
     private final Process process;
     private final String address;
+    private final String adminAddress;
 
-    private Coordinator(Process process, String address) {
+    private Coordinator(Process process, String address, String adminAddress) {
         this.process = process;
         this.address = address;
+        this.adminAddress = adminAddress;
     }
 
     /** Starts one with these further arguments, on a free port unless they name one. */
@@ -40,7 +42,7 @@ public final class Coordinator implements AutoCloseable {
             process.destroyForcibly();
             throw new IllegalStateException("the coordinator does not say where it listens: " + line);
         }
-        return new Coordinator(process, found.group(1));
+        return new Coordinator(process, found.group(1), found.group(2));
     }
 
     /** Returns the address that it listens on. */
@@ -48,9 +50,28 @@ public final class Coordinator implements AutoCloseable {
         return address;
     }
 
+    /** Returns the address that its admin port listens on. */
+    public String adminAddress() {
+        return adminAddress;
+    }
+
     /** Returns its URL. */
     public String url() {
         return "http://" + address;
+    }
+
+    /** Asks it to stop, and waits until it has. */
+    public void stop() {
+        process.destroy();
+        process.onExit().join();
+    }
+
+    /** Sends it a signal, such as STOP. */
+    public void signal(String name) throws IOException, InterruptedException {
+        String pid = Long.toString(process.pid());
+        if (new ProcessBuilder("kill", "-" + name, pid).start().waitFor() != 0) {
+            throw new IllegalStateException("the coordinator can't be sent " + name);
+        }
     }
 
     /** Kills it. */

@@ -35,7 +35,7 @@ public record AcquireFailure(
     }
 
     /** Returns the failure for a coordinator's refusal. */
-    static AcquireFailure refused(Failure failure) {
+    public static AcquireFailure refused(Failure failure) {
         ErrorKind kind = failure.kind();
         int limit = 0;
         if (kind == ErrorKind.LIMIT_MISMATCH) {
@@ -48,7 +48,8 @@ public record AcquireFailure(
         return new AcquireFailure("", kind, 0, null, limit, failure, null);
     }
 
-    AcquireFailure of(String label) {
+    /** Returns the failure of a request for this lock, or these with commas in between. */
+    public AcquireFailure of(String label) {
         return new AcquireFailure(label, kind, waited, holder, limit, failure, connect);
     }
 }

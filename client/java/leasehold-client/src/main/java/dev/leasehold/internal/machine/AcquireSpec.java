@@ -2,6 +2,7 @@ package dev.leasehold.internal.machine;
 
 import com.google.protobuf.ByteString;
 import dev.leasehold.LockSpec;
+import dev.leasehold.internal.Checks;
 import dev.leasehold.v1.GrantedLock;
 import dev.leasehold.v1.LockMode;
 import dev.leasehold.v1.SessionAcquire;
@@ -31,6 +32,8 @@ public record AcquireSpec(
         long actor,
         boolean isReentrant,
         String traceparent) {
+    /** Most names in a message to people. */
+    private static final int MOST_SHOWN = 64;
 
     /** Returns a copy with these locks. */
     public AcquireSpec withLocks(List<LockSpec> changed) {
@@ -82,7 +85,9 @@ public record AcquireSpec(
 
     /** Returns the names, for messages to people. */
     public String label() {
-        return locks.stream().map(LockSpec::name).collect(Collectors.joining(", "));
+        int shown = Math.min(locks.size(), MOST_SHOWN);
+        String names = locks.stream().limit(shown).map(lock -> Checks.shown(lock.name())).collect(Collectors.joining(", "));
+        return shown == locks.size() ? names : names + " and " + (locks.size() - shown) + " more";
     }
 
     /** Returns whether these locks are the ones asked for, each once and in the same order. */

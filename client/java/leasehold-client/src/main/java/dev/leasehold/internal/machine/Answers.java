@@ -1,5 +1,6 @@
 package dev.leasehold.internal.machine;
 
+import com.google.protobuf.ByteString;
 import dev.leasehold.ErrorKind;
 import dev.leasehold.Failure;
 import dev.leasehold.LostReason;
@@ -18,7 +19,9 @@ import dev.leasehold.v1.SessionReleaseRequested;
 import dev.leasehold.v1.SessionResponse;
 import io.grpc.Status;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 
 /** Messages of the coordinator on the stream that has the session open. */
 final class Answers {
@@ -65,6 +68,25 @@ final class Answers {
         if (abandoned != null && isAnswered) {
             machine.waits.sendHeldBack(now, abandoned.actor());
         }
+    }
+
+    /**
+     * Handles the losses that a coordinator reports which may not be the one that has the holds. A hold that is lost without need does no
+     * harm.
+     */
+    void lostInDoubt(long now, List<LostLock> locks) {
+        Map<ByteString, LostReason> lost = new HashMap<>();
+        for (LostLock lock : locks) {
+            LostReason reason = LostReasons.of(lock.getReason());
+            // The client's own resume does that.
+            if (reason != LostReason.RESUMED) {
+                machine.log(
+                        System.Logger.Level.WARNING,
+                        "lost lock \"" + lock.getName() + "\", as a coordinator says: " + reason.description());
+                lost.put(lock.getOwnerId(), reason);
+            }
+        }
+        machine.holds.lostInDoubt(now, lost);
     }
 
     /** Returns the request that this answers; null if it is not in flight any more. */

@@ -25,7 +25,11 @@ public enum Fate {
             default:
                 break;
         }
-        Failure failure = connect.failure();
+        return of(connect.failure());
+    }
+
+    /** Returns the fate after a stream that was ended with this failure. */
+    static Fate of(Failure failure) {
         return switch (failure.reason()) {
             case "" -> isDeclinedByProxy(failure.code()) ? DECLINED : DROPPED;
             // The coordinator says these before it asks the store for anything.

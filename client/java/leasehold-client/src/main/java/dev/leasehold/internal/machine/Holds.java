@@ -12,6 +12,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.TreeSet;
 import java.util.function.BiConsumer;
+import java.util.function.Predicate;
 
 /**
  * Locks that a session holds, from their grant until they are released. Those that an actor was granted again have several grants, which
@@ -235,19 +236,33 @@ final class Holds {
         checkAt = Moments.NEVER;
     }
 
-    /**
-     * Ends all holds with the stream. A hold that an attempt to resume may have moved to another stream is still to be given back there.
-     */
+    /** Ends all holds with the stream. */
     void endWithStream(long now) {
+        numbers().forEach(number -> end(number, now, LostReason.SESSION_ENDED));
+    }
+
+    /** Ends the holds that a coordinator has lost which may have had them under any of their ids. */
+    void lostInDoubt(long now, Map<ByteString, LostReason> lost) {
         for (long number : numbers()) {
-            Hold hold = held.get(number);
-            if (!hold.owned.ids().isInDoubt()) {
-                forget(number, now, LostReason.SESSION_ENDED);
-                continue;
+            for (ByteString id : held.get(number).owned.ids().all()) {
+                LostReason reason = lost.get(id);
+                if (reason != null) {
+                    end(number, now, reason);
+                    break;
+                }
             }
-            hold.guards.forEach(guard -> guard.lease.end(now, LostReason.SESSION_ENDED));
-            checkAt = now;
         }
+    }
+
+    /** Ends a hold. One that an attempt to resume may have moved to another stream is still to be given back there. */
+    private void end(long number, long now, LostReason reason) {
+        Hold hold = held.get(number);
+        if (!hold.owned.ids().isInDoubt()) {
+            forget(number, now, reason);
+            return;
+        }
+        hold.guards.forEach(guard -> guard.lease.end(now, reason));
+        checkAt = now;
     }
 
     /** Suspends what is held, because the stream has ended; see {@link Lease#suspend}. */
@@ -259,10 +274,10 @@ final class Holds {
         }
     }
 
-    /** Handles the end of a stream that was asked to resume holds: the holds may have been on it. */
-    void attemptDropped(long now, long grace) {
+    /** Handles the end of a stream that was asked to resume holds: those whose ids say so may have been on it. */
+    void attemptDropped(long now, long grace, Predicate<OwnerIds> mayHaveMoved) {
         for (Hold hold : held.values()) {
-            if (!hold.owned.ids().isAttempted()) {
+            if (!mayHaveMoved.test(hold.owned.ids())) {
                 continue;
             }
             for (Guarded guard : hold.guards) {

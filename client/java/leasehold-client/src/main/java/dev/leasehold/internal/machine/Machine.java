@@ -9,6 +9,7 @@ import dev.leasehold.internal.machine.Output.HoldResult;
 import dev.leasehold.v1.SessionOpen;
 import dev.leasehold.v1.SessionRequest;
 import dev.leasehold.v1.SessionResponse;
+import io.grpc.Status;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.function.Consumer;
@@ -37,8 +38,8 @@ import java.util.function.Supplier;
  * says is withheld, since it may know less of what is held than it did. If {@code next} opens, it becomes {@code stream}: what it resumed
  * is under its next owner id, what it refused is lost, what the former had not answered is asked anew, and the former is closed. If
  * {@code next} declines, nothing was resumed, and what {@code stream} said meanwhile counts after all. If {@code next} ends without an
- * answer, what it was asked for may be under its next owner ids, which are tried from now on; what {@code stream} says counts no more; and
- * if the coordinator may have heard of that end, it may have released everything, so holds are suspended or lost.
+ * answer, what it was asked for may be under its next owner ids, which are tried from now on; what {@code stream} says counts no more, unless
+ * it ends something; and if the coordinator may have heard of that end, it may have released everything, so holds are suspended or lost.
  */
 public final class Machine {
     /** Limit of the wait for the answer to a close; after it, the stream is cut. */
@@ -225,6 +226,12 @@ public final class Machine {
             if (stream.hearing == LeaseStream.Hearing.WITHHELD) {
                 stream.withheld.add(message);
             }
+            // An end counts at once, whatever becomes of the attempt: somebody else may have the lock.
+            if (message.hasLost()) {
+                answers.lostInDoubt(now, message.getLost().getLocksList());
+            } else if (message.hasClosed()) {
+                hangUp(now, number);
+            }
             return;
         }
         answers.message(now, message);
@@ -255,6 +262,21 @@ public final class Machine {
     /** Handles the end of the next stream, on which the session did not open. */
     public void attemptFailed(long now, Fate fate) {
         moving.attemptFailed(now, fate);
+    }
+
+    /** Handles a message on a stream that did not open in time. */
+    public void overdueMessage(long now, SessionResponse message) {
+        expire(now);
+        moving.overdueMessage(now, message);
+    }
+
+    /**
+     * Handles the end of a stream that did not open in time. It may have been carried out after all: then its coordinator may have taken
+     * the end for the client's, and released what this session had tried to take over.
+     */
+    public void overdueEnded(long now, Fate fate) {
+        expire(now);
+        moving.overdueEnded(now, fate);
     }
 
     /**
@@ -306,8 +328,18 @@ public final class Machine {
         } else if (failure != null && failure.reason().equals("SESSION_ENDED")) {
             end = StreamEnd.BY_OPERATOR;
         }
+        if (failure != null && isOfRequest(failure) && stream != null && stream.number == number) {
+            // On the next stream it would do the same.
+            waits.failAll(asked -> asked.sentAs != 0 && !asked.isQueued, AcquireFailure.refused(failure));
+        }
         streamEnded(now, number, end);
         return end;
+    }
+
+    /** Returns whether a stream ended because of a request on it. */
+    private static boolean isOfRequest(Failure failure) {
+        boolean isEncoding = failure.code() == Status.Code.INTERNAL && !failure.isTransport() && failure.reason().isEmpty();
+        return failure.code() == Status.Code.INVALID_ARGUMENT || failure.reason().equals("MESSAGE_TOO_LARGE") || isEncoding;
     }
 
     /**
@@ -451,7 +483,7 @@ public final class Machine {
     private void expire(long now) {
         for (Owned over : holds.expire(now)) {
             log(System.Logger.Level.WARNING, "lost lock \"" + over.name() + "\" at its deadline; giving it back");
-            requests.giveBack(over);
+            requests.giveBackExpired(over);
         }
     }
 

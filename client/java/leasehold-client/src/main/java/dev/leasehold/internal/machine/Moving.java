@@ -23,6 +23,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.function.Predicate;
 import java.util.function.Supplier;
 
 /**
@@ -126,17 +127,41 @@ final class Moving {
         }
         machine.next = null;
         if (next.isAsked) {
-            if (fate == Fate.DROPPED) {
-                // As when the stream ends that it is on, which this one may have become.
-                machine.holds.attemptDropped(now, machine.grace());
-            } else if (fate == Fate.ENDED) {
-                machine.holds.attemptDropped(now, 0);
-            }
+            attemptEnded(now, fate, OwnerIds::isAttempted);
             settleAttempt(fate);
             listenAgain(now, fate);
         }
         machine.sendUnsent(now);
         machine.leaveIfDrained(now);
+    }
+
+    /** Ends or suspends what a stream that has ended may have taken over. */
+    private void attemptEnded(long now, Fate fate, Predicate<OwnerIds> mayHaveMoved) {
+        if (fate == Fate.DROPPED) {
+            // As when the stream ends that it is on, which this one may have become.
+            machine.holds.attemptDropped(now, machine.grace(), mayHaveMoved);
+        } else if (fate == Fate.ENDED) {
+            machine.holds.attemptDropped(now, 0, mayHaveMoved);
+        }
+    }
+
+    /** Handles a message on a stream that did not open in time. */
+    void overdueMessage(long now, SessionResponse message) {
+        switch (message.getResponseCase()) {
+            case LOST -> machine.answers.lostInDoubt(now, message.getLost().getLocksList());
+            // What it has resumed is named to the next coordinator as tried.
+            case OPENED -> machine.answers.lostInDoubt(now, message.getOpened().getRefusedList());
+            case ERROR -> overdueEnded(now, Fate.of(Failures.of(message.getError())));
+            case CLOSED -> overdueEnded(now, Fate.DROPPED);
+            default -> {
+                // Nothing else ends anything.
+            }
+        }
+    }
+
+    /** Handles the end of a stream that did not open in time. */
+    void overdueEnded(long now, Fate fate) {
+        attemptEnded(now, fate, OwnerIds::isInDoubt);
     }
 
     /** Ends an attempt to resume that had no result that this session knows of. */

@@ -78,17 +78,22 @@ final class OwnerIds {
         return next != null || !tried.isEmpty();
     }
 
+    /** Returns every id, in the order of the attempts. */
+    List<ByteString> all() {
+        List<ByteString> all = new ArrayList<>(tried);
+        all.add(0, confirmed);
+        if (next != null) {
+            all.add(next);
+        }
+        return all;
+    }
+
     /**
      * Returns the id at this place in the order of the attempts; null if there are fewer. A hold that is under one of them was never under
      * a later one before.
      */
     ByteString nth(int index) {
-        if (index == 0) {
-            return confirmed;
-        }
-        if (index <= tried.size()) {
-            return tried.get(index - 1);
-        }
-        return index == tried.size() + 1 ? next : null;
+        List<ByteString> all = all();
+        return index < all.size() ? all.get(index) : null;
     }
 }

@@ -21,6 +21,8 @@ final class Release {
     boolean isRepeated;
     /** Set if the resume in progress already counts the hold once less because of this release. */
     boolean isCounted;
+    /** Set if the hold's deadline has passed, until a coordinator was told. */
+    boolean isExpired;
 
     Release(Owned owned, long reply, String traceparent) {
         this.owned = owned;

@@ -69,6 +69,13 @@ final class Requests {
         send(Release.of(owned));
     }
 
+    /** Gives back what nobody here holds any more, because its deadline has passed. */
+    void giveBackExpired(Owned owned) {
+        Release release = Release.of(owned);
+        release.isExpired = true;
+        send(release);
+    }
+
     /** Sends a release. A hold that was granted three times is released three times. */
     private void send(Release asked) {
         if (!machine.takesChanges()) {
@@ -86,8 +93,10 @@ final class Requests {
                         .setTraceparent(asked.traceparent)
                         .setRelease(SessionRelease.newBuilder()
                                 .setName(asked.owned.name())
-                                .setOwnerId(id))
+                                .setOwnerId(id)
+                                .setExpired(asked.isExpired))
                         .build());
+        asked.isExpired = false;
     }
 
     /** Keeps it for the next stream, if there may be anything left to give back then. */

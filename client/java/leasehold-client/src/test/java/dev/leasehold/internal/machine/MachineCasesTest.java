@@ -446,6 +446,17 @@ class MachineCasesTest {
         r.wantState(20, 0, state);
     }
 
+    @ParameterizedTest
+    @CsvSource({"RESOURCE_EXHAUSTED, MESSAGE_TOO_LARGE", "INVALID_ARGUMENT, INVALID_FIELD", "INTERNAL, ''"})
+    void aRequestOnWhichAStreamBrokeIsNotSentAgain(Status.Code code, String reason) {
+        Rig r = Rig.holding(0);
+        r.acquire(0, 2, Moments.NEVER);
+        r.m.streamEndedBy(at(20), r.stream, Failures.answer(code, reason, ""));
+        assertTrue(r.seen().contains("failed 2"));
+        r.want(r.connect(30), "open");
+        assertTrue(!r.message(30, 1, opensWith()).contains("acquire"));
+    }
+
     @Test
     void waitsFailWhenNoCoordinatorKnowsTheClient() {
         Rig r = Rig.open();

@@ -126,6 +126,12 @@ final class Rig {
     }
 
     String messageOn(long now, long on, long id, Object response) {
+        m.message(at(now), on, response(id, response));
+        return seen();
+    }
+
+    /** Returns the message with this response. */
+    static SessionResponse response(long id, Object response) {
         SessionResponse.Builder message = SessionResponse.newBuilder().setRequestId(id);
         if (response instanceof SessionOpened one) {
             message.setOpened(one);
@@ -154,8 +160,7 @@ final class Rig {
         } else {
             throw new IllegalArgumentException("unexpected response " + response);
         }
-        m.message(at(now), on, message.build());
-        return seen();
+        return message.build();
     }
 
     static AcquireSpec spec(long wait, long actor, boolean isReentrant, long lockDelay, String... names) {
