@@ -2569,8 +2569,13 @@ func (x *SessionReleaseRequested) GetWithin() *durationpb.Duration {
 	return nil
 }
 
-// The coordinator is shutting down. Resume on another one before this stream ends; that needs no grace. Sent at most once
-// on a stream.
+// The coordinator is shutting down, or asks this session alone to move. Resume on another stream before this one ends; that
+// needs no grace.
+//
+// With `keeps_serving`, only this session is to move: to a coordinator that has fewer sessions, or to a stream that no proxy
+// has counted the bytes of. Another stream of the same coordinator will do. A client that can't have one goes on with this
+// one, where nothing changes, and tries again later. This may be sent several times on a stream. Ignore `deadline`, and the
+// rest of this comment, then.
 //
 // If the client finds no other coordinator in time, the coordinator stops, and ends the stream itself: with the status
 // UNAVAILABLE and the reason DRAINING, or with OK. It leaves the session's locks in the store to expire and keeps its
@@ -2581,7 +2586,9 @@ func (x *SessionReleaseRequested) GetWithin() *durationpb.Duration {
 type SessionDraining struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Time left to resume elsewhere, or to finish and `close`.
-	Deadline      *durationpb.Duration `protobuf:"bytes,1,opt,name=deadline,proto3" json:"deadline,omitempty"`
+	Deadline *durationpb.Duration `protobuf:"bytes,1,opt,name=deadline,proto3" json:"deadline,omitempty"`
+	// The coordinator goes on serving, and this stream with it.
+	KeepsServing  bool `protobuf:"varint,2,opt,name=keeps_serving,json=keepsServing,proto3" json:"keeps_serving,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2621,6 +2628,13 @@ func (x *SessionDraining) GetDeadline() *durationpb.Duration {
 		return x.Deadline
 	}
 	return nil
+}
+
+func (x *SessionDraining) GetKeepsServing() bool {
+	if x != nil {
+		return x.KeepsServing
+	}
+	return false
 }
 
 // The session has ended as asked. The coordinator has released its locks, or, while it cannot reach the store, goes on
@@ -2987,9 +3001,10 @@ const file_leasehold_v1_session_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x19\n" +
 	"\bowner_id\x18\x02 \x01(\fR\aownerId\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x121\n" +
-	"\x06within\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x06within\"H\n" +
+	"\x06within\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x06within\"m\n" +
 	"\x0fSessionDraining\x125\n" +
-	"\bdeadline\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\bdeadline\"\x0f\n" +
+	"\bdeadline\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\bdeadline\x12#\n" +
+	"\rkeeps_serving\x18\x02 \x01(\bR\fkeepsServing\"\x0f\n" +
 	"\rSessionClosed\"\xe0\x02\n" +
 	"\x0eSessionFailure\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\x05R\x04code\x12\x16\n" +

@@ -376,10 +376,12 @@ class SessionReleaseRequested(_message.Message):
     def __init__(self, name: _Optional[str] = ..., owner_id: _Optional[bytes] = ..., reason: _Optional[str] = ..., within: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class SessionDraining(_message.Message):
-    __slots__ = ("deadline",)
+    __slots__ = ("deadline", "keeps_serving")
     DEADLINE_FIELD_NUMBER: _ClassVar[int]
+    KEEPS_SERVING_FIELD_NUMBER: _ClassVar[int]
     deadline: _duration_pb2.Duration
-    def __init__(self, deadline: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    keeps_serving: bool
+    def __init__(self, deadline: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., keeps_serving: bool = ...) -> None: ...
 
 class SessionClosed(_message.Message):
     __slots__ = ()
