@@ -240,10 +240,9 @@ settings! {
         example: "1h", live: true;
 
     /// Bytes of requests on one stream after which a session is asked to move to another stream: 65536 to 1073741824. Proxies bound the
-    /// body of a request, which a stream is to them, and end it there, with all locks of the session. Set it to half of that bound: 524288
-    /// behind nginx, unless that has client_max_body_size 0. By default, no session is asked.
-    "max-stream-size" max_stream_size: Option<usize> = None, optional(number(65_536, 1 << 30)),
-        example: "524288", live: true;
+    /// body of a request, which a stream is to them, and end it there, with all locks of the session. It is at most half of that bound,
+    /// which is a mebibyte in nginx unless client_max_body_size says otherwise. Requests count as in protobuf, also those in JSON.
+    "max-stream-size" max_stream_size: usize = 524_288, number(65_536, 1 << 30), live: true;
 
     /// Silence on a connection after which the coordinator pings the client: 100ms to 1h.
     "keepalive-interval" keepalive_interval: Duration = SECOND * 5, duration(MILLI * 100, HOUR);

@@ -133,8 +133,9 @@ impl Surroundings {
                 reason: reason.as_str().to_owned(),
                 within: within.map(wire_duration),
             }),
-            Response::Draining(deadline) => WireResponse::Draining(v1::SessionDraining {
-                deadline: Some(wire_duration(deadline)),
+            Response::Draining(draining) => WireResponse::Draining(v1::SessionDraining {
+                deadline: Some(wire_duration(draining.deadline)),
+                keeps_serving: draining.keeps_serving,
             }),
             Response::Closed => WireResponse::Closed(v1::SessionClosed {}),
         };

@@ -159,18 +159,18 @@ impl Accounts {
     }
 }
 
-/// Number of sessions, and of those whose stream has ended while their locks are kept for a resume; or number of watchers.
+/// Number of sessions, and of those that may be replaced by one that resumes what they have; or number of watchers.
 #[derive(Debug, Default)]
 pub(super) struct StreamCount {
     all: AtomicUsize,
-    without_stream: AtomicUsize,
+    replaceable: AtomicUsize,
 }
 
 /// One of a [`StreamCount`], for as long as this lives.
 #[derive(Debug)]
 pub(super) struct Counted {
     count: Arc<StreamCount>,
-    has_stream: bool,
+    is_replaceable: bool,
 }
 
 impl StreamCount {
@@ -179,26 +179,22 @@ impl StreamCount {
         self.all.load(Ordering::Relaxed)
     }
 
-    /// Counts one; returns `None` if there are `limit` already. One that `resumes` another replaces one without a stream, so
-    /// that there may be `limit` sessions with a stream, and at most as many again without one.
+    /// Counts one; returns `None` if there are `limit` already. One that `resumes` may replace another, so that there may be as many
+    /// again as are replaceable, and never more than twice the limit.
     pub(super) fn take(self: &Arc<Self>, limit: usize, resumes: bool) -> Option<Counted> {
-        let without_stream = self.without_stream.load(Ordering::Relaxed);
-        let more = if resumes {
-            without_stream.min(limit)
-        } else {
-            0
-        };
+        let replaceable = self.replaceable.load(Ordering::Relaxed);
+        let more = if resumes { replaceable.min(limit) } else { 0 };
         take_one(&self.all, limit.saturating_add(more)).then(|| Counted {
             count: Arc::clone(self),
-            has_stream: true,
+            is_replaceable: false,
         })
     }
 }
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        if !self.has_stream {
-            self.count.without_stream.fetch_sub(1, Ordering::Relaxed);
+        if self.is_replaceable {
+            self.count.replaceable.fetch_sub(1, Ordering::Relaxed);
         }
         self.count.all.fetch_sub(1, Ordering::Relaxed);
     }
@@ -213,11 +209,11 @@ pub struct SessionPlace {
 }
 
 impl SessionPlace {
-    /// Notes that the session's stream has ended, while its locks are kept for a resume.
-    pub fn stream_ended(&mut self) {
+    /// Notes that another session may resume what this one has: its stream has ended, or it was asked to move.
+    pub fn may_be_replaced(&mut self) {
         for counted in &mut self.counted {
-            if std::mem::replace(&mut counted.has_stream, false) {
-                counted.count.without_stream.fetch_add(1, Ordering::Relaxed);
+            if !std::mem::replace(&mut counted.is_replaceable, true) {
+                counted.count.replaceable.fetch_add(1, Ordering::Relaxed);
             }
         }
     }

@@ -210,7 +210,7 @@ impl Limits {
     }
 
     /// Takes a place for one more session of this caller. A session that `resumes` another replaces one whose stream has
-    /// ended.
+    /// ended, or that was asked to move.
     ///
     /// # Errors
     ///

@@ -132,14 +132,14 @@ fn places_are_free_again_when_they_are_given_up() {
 }
 
 #[test]
-fn a_session_that_resumes_takes_the_place_of_one_without_a_stream() {
+fn a_session_that_resumes_takes_the_place_of_one_that_may_be_replaced() {
     let limits = limits(|config| config.max_sessions_per_identity = 2);
     let account = || limits.account(&caller("192.0.2.1"));
     let mut kept = limits.session(account(), false).unwrap();
     let mut other = limits.session(account(), false).unwrap();
     assert!(limits.session(account(), true).is_err());
-    kept.stream_ended();
-    kept.stream_ended();
+    kept.may_be_replaced();
+    kept.may_be_replaced();
     // It counts until it has ended, but for whoever resumes.
     assert!(limits.session(account(), false).is_err());
     let mut resumed = limits.session(account(), true).unwrap();
@@ -147,12 +147,12 @@ fn a_session_that_resumes_takes_the_place_of_one_without_a_stream() {
     drop(kept);
     assert!(limits.session(account(), true).is_err());
     // However many are kept, there are never more than twice as many.
-    other.stream_ended();
-    resumed.stream_ended();
+    other.may_be_replaced();
+    resumed.may_be_replaced();
     let mut more: Vec<_> = (0..2)
         .map(|_| limits.session(account(), true).unwrap())
         .collect();
-    more.iter_mut().for_each(SessionPlace::stream_ended);
+    more.iter_mut().for_each(SessionPlace::may_be_replaced);
     assert!(limits.session(account(), true).is_err());
     drop((other, resumed, more));
     let all: Vec<_> = (0..3)

@@ -152,7 +152,10 @@ impl AdminService for Admin {
         let name = convert::lock_name("name", &request.get_ref().name, coordinator.store())?;
         rights.check(Permission::Inspect, Place::Either, name.as_str())?;
         let turn = self.turn(&rights).await;
-        let view = names::view(coordinator, &name, SHOWN_WAITERS).await;
+        let view = self
+            .listings
+            .view(coordinator, &name, &Op::view(SHOWN_WAITERS))
+            .await;
         let view = view.map_err(|refusal| rights.shown(refusal))?;
         let lock = Some(convert::lock_view(&name, &view));
         Ok(with(turn, GetLockResponse { lock }))

@@ -2,12 +2,13 @@
 //!
 //! A page may have a thousand names, and each look is a command to the store. All at once they would be ahead of everybody's
 //! renewals, and those of many listings in a row for seconds: so the looks of all listings together share a small part of the way.
+//! A look also costs Redis more the more holders and waiters there are: a crowd is paid for with a pause.
 
-use std::sync::Arc;
+use std::{iter, sync::Arc, time::Duration};
 
 use futures_util::future::join_all;
 use leasehold_core::{command::Op, name::LockName, view::NameView};
-use tokio::sync::Semaphore;
+use tokio::{sync::Mutex, time::sleep};
 
 use super::names::{seen, unexpected};
 use crate::{
@@ -17,19 +18,21 @@ use crate::{
 
 /// Most waiters that are shown of a name.
 pub(super) const SHOWN_WAITERS: usize = 100;
-/// Number of names that are looked at in one go.
+/// Number of names that are looked at in one go, and their number after a look at a crowd: one of a hundred takes Redis 3 ms.
 const SLICE: usize = 4;
-/// Most such slices that are on their way to the store, for all listings together. A lock with very many holders and large values
-/// takes Redis milliseconds.
-const SLICES: usize = 1;
+const SLICE_OF_CROWDS: usize = 1;
+/// Number of holders and waiters of a name that are shown without a pause. Few locks have more.
+const FEW: usize = 4;
+/// Pause for each further one: about three times as long as it takes Redis.
+const PAUSE: Duration = Duration::from_micros(100);
 
-/// The part of the way to the store that listings have.
+/// The part of the way to the store that listings have: one slice at a time, of this size.
 #[derive(Clone, Debug)]
-pub struct Listings(Arc<Semaphore>);
+pub struct Listings(Arc<Mutex<usize>>);
 
 impl Default for Listings {
     fn default() -> Self {
-        Self(Arc::new(Semaphore::new(SLICES)))
+        Self(Arc::new(Mutex::new(SLICE)))
     }
 }
 
@@ -49,17 +52,8 @@ impl Listings {
         op: &Op,
     ) -> Result<Vec<Option<NameView>>, Refusal> {
         let mut views = Vec::with_capacity(names.len());
-        for slice in names.chunks(SLICE) {
-            let part = Arc::clone(&self.0).acquire_owned().await;
-            let (coordinator, slice, op) = (coordinator.clone(), slice.to_vec(), op.clone());
-            let looked = tokio::spawn(async move {
-                let _part = part;
-                let looks = slice
-                    .iter()
-                    .map(|name| seen(&coordinator, name, op.clone()));
-                join_all(looks).await
-            });
-            for view in looked.await.map_err(|_| unexpected("view"))? {
+        while views.len() < names.len() {
+            for view in self.slice(coordinator, &names[views.len()..], op).await? {
                 views.push(match view {
                     Ok(view) => Some(view),
                     // With a name like ours: it is not a lock, and hides none.
@@ -70,4 +64,55 @@ impl Listings {
         }
         Ok(views)
     }
+
+    /// Shows one name as `op` does, a view.
+    ///
+    /// # Errors
+    ///
+    /// That of the store.
+    pub async fn view(
+        &self,
+        coordinator: &Coordinator,
+        name: &LockName,
+        op: &Op,
+    ) -> Result<NameView, Refusal> {
+        let mut views = self
+            .slice(coordinator, std::slice::from_ref(name), op)
+            .await?;
+        views.pop().ok_or_else(|| unexpected("view"))?
+    }
+
+    /// Looks at the first of these names in one go, when it is their turn. The next turn comes after the pause for what they show.
+    async fn slice(
+        &self,
+        coordinator: &Coordinator,
+        names: &[LockName],
+        op: &Op,
+    ) -> Result<Vec<Result<NameView, Refusal>>, Refusal> {
+        let mut turn = Arc::clone(&self.0).lock_owned().await;
+        let names: Vec<_> = names.iter().take(*turn).cloned().collect();
+        let looks = iter::zip(names, iter::repeat((coordinator.clone(), op.clone())));
+        let looked = tokio::spawn(async move {
+            let looks = looks.map(|(name, (coordinator, op))| async move {
+                seen(&coordinator, &name, op).await
+            });
+            let views = join_all(looks).await;
+            let crowds = views.iter().flatten().map(crowd).sum();
+            *turn = if crowds > 0 { SLICE_OF_CROWDS } else { SLICE };
+            if crowds > 0 {
+                tokio::spawn(async move {
+                    sleep(PAUSE * crowds).await;
+                    drop(turn);
+                });
+            }
+            views
+        });
+        looked.await.map_err(|_| unexpected("view"))
+    }
+}
+
+/// Returns how many more than a few holders and waiters are shown.
+fn crowd(view: &NameView) -> u32 {
+    let shown = view.holders.len() + view.waiters.len();
+    u32::try_from(shown.saturating_sub(FEW)).unwrap_or(u32::MAX)
 }

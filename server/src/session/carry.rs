@@ -165,7 +165,7 @@ impl Carrier {
             }
             Output::Detached => {
                 if let Some(place) = &mut self.place {
-                    place.account.stream_ended();
+                    place.account.may_be_replaced();
                 }
             }
             Output::NotOpened => self.place = None,

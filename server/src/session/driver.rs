@@ -11,7 +11,7 @@ use leasehold_core::{
     id::OwnerId,
     mode::Mode,
     name::LockName,
-    session::{Config, Input, Phase, Request, Session, StreamEnd},
+    session::{Config, Draining, Input, Phase, Request, Session, StreamEnd},
     time::Moment,
 };
 use leasehold_store::clock;
@@ -57,7 +57,7 @@ struct Driver {
     carrier: Carrier,
     /// When to ask the client to move to another stream; `None` if it is not to be asked, or was.
     asked_to_move_at: Option<Moment>,
-    /// Bytes of its requests after which to ask so; `None` for any number.
+    /// Bytes of its requests after which to ask so; `None` if it can't move.
     max_stream_size: Option<usize>,
     /// Bytes of its requests since it was opened, or asked to move because of them.
     received: usize,
@@ -120,7 +120,7 @@ fn open(
     let age = settings
         .as_ref()
         .and_then(|settings| settings.max_session_age);
-    let max_stream_size = settings.and_then(|settings| settings.max_stream_size);
+    let max_stream_size = settings.map(|settings| settings.max_stream_size);
     Ok(Box::new(Driver {
         kind,
         max_stream_size,
@@ -158,7 +158,7 @@ impl Driver {
             }
             if driver.asked_to_move_at.is_some_and(|at| at <= now) {
                 driver.asked_to_move_at = None;
-                driver.ask_to_move();
+                driver.ask_to_move(true);
             }
             if driver.session.next_timeout().is_some_and(|at| at <= now) {
                 with_context(|context| driver.session.handle_timeout(context));
@@ -230,10 +230,17 @@ impl Driver {
         self.carrier.carry_out(&mut self.session);
     }
 
-    /// Asks the client to move to another stream, perhaps of this coordinator, within the time that a drain takes. If it can't, it stays.
-    fn ask_to_move(&mut self) {
-        let config = self.carrier.coordinator.limits().config();
-        self.handle(Input::Draining(config.drain_timeout));
+    /// Asks the client to move to another stream, perhaps of this coordinator if that `keeps_serving`. The client then has two sessions
+    /// for a moment.
+    fn ask_to_move(&mut self, keeps_serving: bool) {
+        if let Some(place) = &mut self.carrier.place {
+            place.account.may_be_replaced();
+        }
+        let deadline = self.carrier.coordinator.limits().config().drain_timeout;
+        self.handle(Input::Draining(Draining {
+            deadline,
+            keeps_serving,
+        }));
     }
 
     fn is_store_up(&self) -> bool {
@@ -295,7 +302,7 @@ impl Driver {
             }
             // The stream says so itself.
             Signal::Ended(_) | Signal::Suspended => {}
-            Signal::Draining => self.ask_to_move(),
+            Signal::Draining => self.ask_to_move(false),
             Signal::Store(is_up) => self.handle(Input::StoreUp(is_up)),
             Signal::Rights(Ok(granted)) => {
                 self.carrier.surroundings.granted = granted;

@@ -99,7 +99,7 @@ fn holds(guard: &LockGuard, token: i64) {
 
 /// A session that makes very many requests, an idle one, one that waits for long, and a watcher; and the proxy is reloaded meanwhile.
 async fn nothing_is_lost(start: fn(&str) -> Proxy, reload: Signal) {
-    let coordinator = Coordinator::in_process_with(["--max-stream-size=524288"]);
+    let coordinator = Coordinator::in_process();
     let upstream = coordinator.endpoint().replace("http://", "");
     let proxy = start(&upstream);
     let client = proxy.client().await;

@@ -112,6 +112,7 @@ impl Moving {
 
         let draining = v1::SessionDraining {
             deadline: Some(wire(LONG)),
+            keeps_serving: false,
         };
         hear(
             &mut driver,

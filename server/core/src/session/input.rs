@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use super::output::Draining;
 use crate::{
     command::{Loss, ReleaseRequest, Stamped},
     deadlock::Deadlock,
@@ -48,8 +49,8 @@ pub enum Input {
     StoreUp(bool),
     /// The stream has room for more answers, or has none.
     Writable(bool),
-    /// The coordinator goes away: sessions have this long to finish.
-    Draining(Duration),
+    /// The client is to move: the coordinator goes away, or asks this session alone.
+    Draining(Draining),
     /// The coordinator stops: the session ends now and leaves its locks to expire.
     Stopping,
     /// An operator has ended the session, or one from which it has resumed something.

@@ -67,8 +67,8 @@ pub use self::{
         Names, OneOrMore, RegistryEvent, Request, RequestId, Resumed, Resumption, StreamEnd, Wait,
     },
     output::{
-        Effect, GrantedLock, Interest, LostLock, LostWhy, NotGranted, Note, Opened, Output,
-        PendingCleanup, Refused, Response, ResumedLock, ResumedWhat, TrackedWait, WaitEnd,
+        Draining, Effect, GrantedLock, Interest, LostLock, LostWhy, NotGranted, Note, Opened,
+        Output, PendingCleanup, Refused, Response, ResumedLock, ResumedWhat, TrackedWait, WaitEnd,
     },
     phase::Phase,
     renewal::MAX_PENDING_ACKS,
@@ -350,8 +350,8 @@ impl Session {
                 }
             }
             Input::StreamEnded(end) if self.is_open() => self.on_stream_ended(end, context),
-            Input::Draining(deadline) if self.is_open() => {
-                self.effects.send(0, Response::Draining(deadline));
+            Input::Draining(draining) if self.is_open() => {
+                self.effects.send(0, Response::Draining(draining));
             }
             Input::Stopping => self.stop(context),
             Input::EndedByOperator => self.end_by_operator(context),

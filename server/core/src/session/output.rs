@@ -125,6 +125,15 @@ impl PendingCleanup {
     }
 }
 
+/// Notice to a client that it is to move to another stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Draining {
+    /// Time left for it.
+    pub deadline: Duration,
+    /// The coordinator goes on serving: only this session is to move, if it can.
+    pub keeps_serving: bool,
+}
+
 /// An answer to the client.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Response {
@@ -190,8 +199,8 @@ pub enum Response {
         /// Time left for it, if the operator named one.
         within: Option<Duration>,
     },
-    /// The coordinator goes away.
-    Draining(Duration),
+    /// The client is to move to another stream.
+    Draining(Draining),
     /// The session is closed.
     Closed,
     /// The request was refused.

@@ -199,4 +199,7 @@ scenarios! {
     38 "spread by age" Real [] sessions::grows_old
         mutant "all endpoints but the first are unknown" => "not spread"
         Lines(waits::knows_one_endpoint);
+    39 "asked to move" Real [] sessions::asked_to_move
+        mutant "a value is empty" => "did not move"
+        Lines(sessions::values_are_empty);
 }

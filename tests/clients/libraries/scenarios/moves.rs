@@ -63,7 +63,13 @@ impl Unanswered {
         old.answer_heartbeats(Some(LONG));
         let held = hold(driver, &mut old, handle, &client, "a", 7).await?;
         let deadline = wire(LONG);
-        old.send(0, Response::Draining(SessionDraining { deadline }));
+        old.send(
+            0,
+            Response::Draining(SessionDraining {
+                deadline,
+                keeps_serving: false,
+            }),
+        );
         let mut attempt = second.session(PROMPT).await?;
         let (request_id, open) = attempt.open().await?;
         let entry = open.resume.first().context("it resumes nothing")?.clone();

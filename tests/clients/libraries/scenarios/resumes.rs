@@ -148,6 +148,7 @@ pub(super) async fn old_stream(world: World) -> anyhow::Result<()> {
         0,
         Response::Draining(SessionDraining {
             deadline: wire(Duration::from_secs(5)),
+            keeps_serving: false,
         }),
     );
     let mut new = second.session(PROMPT).await?;

@@ -1,5 +1,7 @@
 //! Sessions as operators see them: the coordinators that they are spread over, and their names.
 
+use std::rc::Rc;
+
 use anyhow::ensure;
 use serde_json::{Value, json};
 use tokio::time::{Duration, sleep};
@@ -56,15 +58,30 @@ async fn drained(site: &mut Site, place: usize) -> anyhow::Result<Vec<usize>> {
     }
 }
 
-/// In a rolling restart, the sessions of each coordinator go to all others, not to one.
-pub(super) async fn spread(world: World) -> anyhow::Result<()> {
-    let mut site = Site::start_with(3, &["--drain-timeout", "15s"]).await;
+/// Starts three coordinators, and opens all sessions there, each with a lock.
+async fn with_sessions(world: &World, arguments: &[&str]) -> anyhow::Result<(Site, Rc<Driver>)> {
+    let site = Site::start_with(3, arguments).await;
     let driver = world.driver().await?;
     connect(&driver, &site, 0, SESSIONS).await?;
     for number in 0..SESSIONS {
         let (handle, client) = (format!("h{number}"), format!("c{number}"));
         driver.hold(&handle, &client, &handle).await?;
     }
+    Ok((site, driver))
+}
+
+/// Fails unless each session still has its lock.
+async fn all_held(driver: &Driver) -> anyhow::Result<()> {
+    for number in 0..SESSIONS {
+        let handle = format!("h{number}");
+        driver.held(&handle, "lost on the way").await?;
+    }
+    Ok(())
+}
+
+/// In a rolling restart, the sessions of each coordinator go to all others, not to one.
+pub(super) async fn spread(world: World) -> anyhow::Result<()> {
+    let (mut site, driver) = with_sessions(&world, &["--drain-timeout=15s"]).await?;
     for place in 0..3 {
         let before = counts(&site).await;
         let after = drained(&mut site, place).await?;
@@ -76,24 +93,14 @@ pub(super) async fn spread(world: World) -> anyhow::Result<()> {
             );
         }
     }
-    for number in 0..SESSIONS {
-        driver
-            .held(&format!("h{number}"), "lost on the way")
-            .await?;
-    }
-    Ok(())
+    all_held(&driver).await
 }
 
 /// Coordinators that ask sessions of some age to move have about as many again after a rolling restart, the last one too, and no lock is
 /// lost on the way.
 pub(super) async fn grows_old(world: World) -> anyhow::Result<()> {
-    let mut site = Site::start_with(3, &["--drain-timeout=15s", "--max-session-age=4s"]).await;
-    let driver = world.driver().await?;
-    connect(&driver, &site, 0, SESSIONS).await?;
-    for number in 0..SESSIONS {
-        let (handle, client) = (format!("h{number}"), format!("c{number}"));
-        driver.hold(&handle, &client, &handle).await?;
-    }
+    let arguments = ["--drain-timeout=15s", "--max-session-age=4s"];
+    let (mut site, driver) = with_sessions(&world, &arguments).await?;
     for place in 0..3 {
         drained(&mut site, place).await?;
         site.restart(place).await;
@@ -112,12 +119,49 @@ pub(super) async fn grows_old(world: World) -> anyhow::Result<()> {
         ensure!(now() < end, "not spread: {counts:?}");
         sleep(Duration::from_millis(50)).await;
     }
-    for number in 0..SESSIONS {
-        driver
-            .held(&format!("h{number}"), "lost on the way")
-            .await?;
+    all_held(&driver).await
+}
+
+/// Sends so much on a session with one lock that it is asked to move twice, and fails if a request waits for that.
+async fn is_asked_to_move(driver: &Driver, client: &str, held: &str) -> anyhow::Result<()> {
+    for number in 0..40 {
+        let value = json!({ "h": held, "value": "v".repeat(4_000) });
+        driver.run("set_value", value).await?;
+        let other = format!("{held}/{number}");
+        driver.hold(&other, client, &other).await?;
+        driver.run("release", json!({ "h": other })).await?;
     }
-    Ok(())
+    driver.held(held, "lost on the way").await
+}
+
+/// A session that is asked to move goes on where it is as long as it can't, and moves even if it is the only one that may be.
+pub(super) async fn asked_to_move(world: World) -> anyhow::Result<()> {
+    let driver = world.driver().await?;
+    let size = "--max-stream-size=65536";
+    let closed = Site::start_with(1, &[size, "--max-connections=1"]).await;
+    connect(&driver, &closed, 1, 1).await?;
+    driver.hold("h1", "c1", "h1").await?;
+    is_asked_to_move(&driver, "c1", "h1").await?;
+
+    let narrow = Site::start_with(1, &[size, "--max-sessions=1"]).await;
+    connect(&driver, &narrow, 2, 1).await?;
+    driver.hold("h2", "c2", "h2").await?;
+    let first = narrow.admin(0).list_sessions().await?;
+    is_asked_to_move(&driver, "c2", "h2").await?;
+    let end = now() + nanos(PROMPT);
+    loop {
+        let sessions = narrow.admin(0).list_sessions().await?;
+        if sessions.len() == 1 && sessions[0].session_id != first[0].session_id {
+            return driver.held("h2", "lost on the way").await;
+        }
+        ensure!(now() < end, "it did not move: {sessions:?}");
+        sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Has no values.
+pub(super) fn values_are_empty() -> Lines {
+    to_driver("set_value", |line| line["value"] = json!(""))
 }
 
 /// Knows two of the three.

@@ -46,7 +46,15 @@ const SEVERAL: Abuse = Abuse {
     ..abuse("flood-several", 10, 10, 0)
 };
 
-const ABUSES: [Abuse; 14] = [
+/// Fifty locks, each shared by a hundred actors, with values that are as large as may be.
+const fn read(kind: &'static str) -> Abuse {
+    Abuse {
+        locks: 50 * 100,
+        ..abuse(kind, 10, 10, 0)
+    }
+}
+
+const ABUSES: [Abuse; 17] = [
     BLOCKED,
     abuse("slow", 1000, 0, 0),
     abuse("unread-sessions", 40, 40, 0),
@@ -57,6 +65,9 @@ const ABUSES: [Abuse; 14] = [
     SEVERAL,
     abuse("flood-requests", 20, 10, 0),
     abuse("flood-one-session", 1, 40, 0),
+    read("read-locks"),
+    read("end-sessions"),
+    abuse("end-own-sessions", 16, 0, 0),
     abuse("malformed", 16, 0, 16),
     abuse("huge", 8, 0, 8),
     abuse("rapid-reset", 20, 0, 20),
@@ -79,7 +90,10 @@ const MIB: u64 = 1024 * KIB;
 impl Abuse {
     /// Returns whether it makes calls. The others write bytes of HTTP/2 themselves.
     fn makes_calls(&self) -> bool {
-        self.kind == BLOCKED.kind || self.kind.starts_with("flood-")
+        ["flood-", "read-", "end-"]
+            .iter()
+            .any(|calls| self.kind.starts_with(calls))
+            || self.kind == BLOCKED.kind
     }
 
     /// Returns the most memory that the coordinator needs according to `docs/limits.md`.

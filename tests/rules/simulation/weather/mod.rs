@@ -9,7 +9,7 @@ use leasehold_core::{
     contention,
     ended::{EndChange, Mark},
     id::SessionId,
-    session::{Input, StreamEnd},
+    session::{Draining, Input, StreamEnd},
 };
 use leasehold_server::{access::rules::Granted, coordinator::marks::LOOK_INTERVAL};
 
@@ -212,8 +212,11 @@ impl World {
 
     fn drain(&mut self, number: usize, deadline: u64) {
         self.coordinators[number].state = State::Draining(self.now + deadline);
-        let deadline = std::time::Duration::from_micros(deadline);
-        self.tell_sessions(number, &Input::Draining(deadline));
+        let draining = Draining {
+            deadline: std::time::Duration::from_micros(deadline),
+            keeps_serving: false,
+        };
+        self.tell_sessions(number, &Input::Draining(draining));
     }
 
     fn tell_sessions(&mut self, number: usize, input: &Input) {

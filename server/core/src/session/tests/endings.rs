@@ -88,9 +88,12 @@ fn a_session_without_a_stream_stops_as_well() {
 #[test]
 fn a_session_is_told_how_long_it_may_still_be_served() {
     let mut scene = Scene::open();
-    let deadline = Duration::from_secs(5);
-    scene.handle(Input::Draining(deadline));
-    assert_eq!(scene.said(), [(0, Response::Draining(deadline))]);
+    let draining = Draining {
+        deadline: Duration::from_secs(5),
+        keeps_serving: false,
+    };
+    scene.handle(Input::Draining(draining));
+    assert_eq!(scene.said(), [(0, Response::Draining(draining))]);
     assert_eq!(scene.session.phase(), Phase::Open);
 }
 

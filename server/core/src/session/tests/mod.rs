@@ -33,11 +33,11 @@ use self::{
     several::several,
 };
 use super::{
-    AcquireRequest, Closer, CommandFailure, CommandId, Config, Context, Effect, GrantedLock, Input,
-    Interest, LockSpec, LockSpecs, LostLock, LostWhy, MAX_IN_FLIGHT, MAX_PENDING_ACKS, MaxHold,
-    NotGranted, Note, OneOrMore, Opened, Output, PendingCleanup, Phase, Refused, RegistryEvent,
-    Request, RequestId, Response, Resumed, ResumedLock, ResumedWhat, Resumption, Session,
-    StreamEnd, Wait, WaitEnd, acquire::unexpected,
+    AcquireRequest, Closer, CommandFailure, CommandId, Config, Context, Draining, Effect,
+    GrantedLock, Input, Interest, LockSpec, LockSpecs, LostLock, LostWhy, MAX_IN_FLIGHT,
+    MAX_PENDING_ACKS, MaxHold, NotGranted, Note, OneOrMore, Opened, Output, PendingCleanup, Phase,
+    Refused, RegistryEvent, Request, RequestId, Response, Resumed, ResumedLock, ResumedWhat,
+    Resumption, Session, StreamEnd, Wait, WaitEnd, acquire::unexpected,
 };
 use crate::{
     command::{
