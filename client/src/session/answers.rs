@@ -297,6 +297,10 @@ impl<A, H> Machine<A, H> {
     }
 
     fn draining(&mut self, now: Moment, draining: v1::SessionDraining) {
+        if draining.keeps_serving {
+            tracing::debug!("the coordinator asks the session to move");
+            return self.plan_move(now, now);
+        }
         if let Some(stream) = &mut self.stream {
             let until = now.after(duration(draining.deadline).unwrap_or_default());
             stream.draining = Some(until);

@@ -14,6 +14,12 @@ use crate::{
     error::{ConnectError, Failure},
 };
 
+/// Interval of looks at the files of credentials.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Time within which all clients that see a file change move their sessions: many have the same file.
+const SPREAD: Duration = Duration::from_secs(5);
+
 /// Returns the longest pause between two rounds while what a stopped coordinator left can still be resumed: half a second
 /// at most, partly at random, since all of its clients come back at once.
 fn orphaned_pause() -> Duration {
@@ -112,15 +118,14 @@ impl Driver {
             self.ended = true;
             return;
         }
-        let error = least_final(errors).unwrap_or_else(nobody);
+        let error = Arc::new(least_final(errors).unwrap_or_else(nobody));
         let asked = error.failure().and_then(Failure::retry_after);
-        if self.goes_on_outdated(now) {
+        if self.machine.connect_failed(now, &error) {
             tracing::warn!(
-                "newer credentials are not taken, and those before stay in use: {error}"
+                "failed to move the session, which stays on its stream and tries again later: {error}"
             );
             return;
         }
-        self.machine.connect_failed(now, &Arc::new(error));
         let pause = match asked {
             None if self.machine.is_orphaned(now) => self.pauses.pause(now).min(orphaned_pause()),
             _ => self.pauses.pause_as_asked(now, asked),
@@ -172,25 +177,20 @@ impl Driver {
         self.current_ended(now);
     }
 
-    /// Moves to a stream with newer credentials, if there are any by now.
+    /// Has the session move to a stream with newer credentials, if there are any by now: certificates and tokens expire, and their files
+    /// are replaced before.
     pub(super) fn renew_credentials(&mut self, now: Moment) {
         let Some(current) = &self.current else {
             return;
         };
-        let (credentials, known) = (&self.settings.credentials, current.credentials);
-        if self.renewing.is_due(now, || credentials.version() != known) {
-            tracing::debug!("the session moves to a connection with newer credentials");
-            self.machine.outdated();
+        if self.looked_at.is_some_and(|at| now.since(at) < LOOK) {
+            return;
         }
-    }
-
-    /// Handles the failure of every attempt to open another session. Returns whether the present one can go on.
-    pub(super) fn goes_on_outdated(&mut self, now: Moment) -> bool {
-        let goes_on = self.machine.goes_on_outdated(now);
-        if goes_on {
-            self.renewing.failed(now);
+        self.looked_at = Some(now);
+        if self.settings.credentials.version() != current.credentials {
+            let pause = SPREAD.mul_f64(fastrand::f64());
+            self.machine.plan_move(now, now.after(pause));
         }
-        goes_on
     }
 
     pub(super) fn hang_up(&mut self, number: u64, error: Option<ConnectError>) {

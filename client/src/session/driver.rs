@@ -16,7 +16,6 @@ use super::{
     machine::{Machine, StreamEnd},
     messages::{Granted, HoldReply, Note, SessionInfo},
     output::Output,
-    renewing::Renewing,
     route::Route,
     spec::AcquireSpec,
     stream::CLOSE_TIMEOUT,
@@ -87,7 +86,8 @@ pub(super) struct Driver {
     /// Pause before the next round.
     pub(super) pause: Option<Duration>,
     pub(super) pauses: Pauses,
-    pub(super) renewing: Renewing,
+    /// Time of the last look at the files of credentials.
+    pub(super) looked_at: Option<Moment>,
     pub(super) settings: Arc<Settings>,
     pub(super) channels: Channels,
     notes_open: bool,
@@ -110,7 +110,7 @@ impl Driver {
             round_errors: Vec::new(),
             pause: None,
             pauses: Pauses::new(&settings),
-            renewing: Renewing::default(),
+            looked_at: None,
             settings,
             channels,
             notes_open: true,

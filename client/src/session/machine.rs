@@ -50,13 +50,14 @@ const PLACES_KEPT: Duration = Duration::from_secs(10);
 /// One session, over all the streams that it has in its life.
 ///
 /// At most two at a time. `stream` has the session open on it. `next` is to have it next: it is there while there is no
-/// `stream`, or while that one is to be left (`draining`, `silent`, `outdated`), and from its connection on. Of what is held or waited
-/// for:
+/// `stream`, or while that one is to be left (`draining`, `silent`, or if the session can: `optional_move`), and from its connection on.
+/// Of what is held or waited for:
 ///
 /// | `stream` | `next` | a guard says | its owner id is | releases and changes | acquires |
 /// |---|---|---|---|---|---|
 /// | open | – | held | the confirmed one | are sent | are sent |
 /// | to be left | – | held | the confirmed one | are sent | are put off |
+/// | to be left if it can | – | held | the confirmed one | are sent | are sent |
 /// | to be left | connected | held | the confirmed one | are put off | are put off |
 /// | to be left, not heard | asked | held | that or `next` | are put off | are put off |
 /// | to be left, deaf | – or connected | held | that or one tried | are put off | are put off |
@@ -67,6 +68,7 @@ const PLACES_KEPT: Duration = Duration::from_secs(10);
 ///   says is withheld, since it may know less of what is held than it did.
 /// - `next` **opens**: it becomes `stream`. What it resumed is under its next owner id, what it refused is lost, what the
 ///   former had not answered is asked anew. The former is closed.
+/// - **No coordinator has a `next`**: a stream that is to be left if it can goes on, and is to be left again after a while.
 /// - `next` **declines**: nothing was resumed; what `stream` said meanwhile counts after all.
 /// - `next` **ends without an answer**: what it was asked for may be under its next owner ids, which are tried from now on;
 ///   what `stream` says counts no more, unless it ends something. If the coordinator may have heard of that end, it may have
@@ -176,18 +178,6 @@ impl<A, H> Machine<A, H> {
             .chain(others.into_iter().flatten())
             .chain(retries)
             .min()
-    }
-
-    /// Notes that no coordinator could be reached and opened a session. Callers that wanted to wait go on waiting, unless
-    /// the next attempt would fail as well.
-    pub(super) fn connect_failed(&mut self, now: Moment, error: &Arc<ConnectError>) {
-        self.expire(now);
-        self.unreachable = Some(error.clone());
-        let doomed = !error.is_retryable();
-        self.fail_waiting(
-            |waiting| waiting.sent_as.is_none() && (doomed || waiting.spec.is_try()),
-            |name| AcquireError::unconnected(name, Some(error)),
-        );
     }
 
     /// Handles the end of the session's stream, plain or with this failure. Returns what the end means.
@@ -346,6 +336,7 @@ impl<A, H> Machine<A, H> {
             );
             stream.silent = true;
         }
+        stream.optional_move.tick(now);
         if opened.next_heartbeat <= now {
             let interval = match stream.draining {
                 None => opened.heartbeat_interval,

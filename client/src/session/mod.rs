@@ -1,10 +1,10 @@
 //! Sessions: one lease stream each, and the holds on it.
 //!
 //! - `spec`, `messages`, `output`: the acquire that is asked for, and what tasks, handles and guards send each other;
-//! - `machine`: the state machine without I/O. Its parts `holds`, `ids`, `stream`, `heartbeats`, `pending`, `waiting` and `fate`
-//!   have states of their own; `waits`, `requests`, `answers`, `moving` and `resume` are its transitions;
+//! - `machine`: the state machine without I/O. Its parts `holds`, `ids`, `stream`, `optional_move`, `heartbeats`, `pending`,
+//!   `waiting` and `fate` have states of their own; `waits`, `requests`, `answers`, `moving` and `resume` are its transitions;
 //! - `route`, `link`, `connection`: where to connect, and a connection;
-//! - `driver`, `dialling`, `renewing`: the task that runs the machine on connections;
+//! - `driver`, `dialling`: the task that runs the machine on connections;
 //! - `handle`, `builder`: the session as programs see it;
 //! - `simulated`: the machine without the task, for the simulation.
 
@@ -25,9 +25,9 @@ mod machine;
 mod machine_tests;
 mod messages;
 mod moving;
+mod optional_move;
 mod output;
 mod pending;
-mod renewing;
 mod requests;
 mod resume;
 mod route;

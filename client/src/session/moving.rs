@@ -37,25 +37,33 @@ impl<A, H> Machine<A, H> {
         self.last_stream
     }
 
-    /// Notes that the credentials with which the session was opened have been replaced.
-    pub(super) fn outdated(&mut self) {
+    /// Has the session move to another stream at this time if it can. If that is planned already, nothing changes.
+    pub(super) fn plan_move(&mut self, now: Moment, at: Moment) {
         if let Some(stream) = &mut self.stream {
-            stream.outdated = true;
+            stream.optional_move.plan(at);
+            stream.optional_move.tick(now);
         }
     }
 
-    /// Handles the failure of every attempt to open the session with the present credentials. The present stream goes on with
-    /// the former ones, unless there is another reason to leave it. Returns whether it goes on.
-    pub(super) fn goes_on_outdated(&mut self, now: Moment) -> bool {
-        let Some(stream) = &mut self.stream else {
-            return false;
-        };
-        if stream.must_be_left() {
-            return false;
+    /// Notes that no coordinator could be reached and opened the session. Returns whether the session goes on with its present
+    /// stream, which it was to leave only if it could. Otherwise callers that wanted to wait go on waiting, unless the next attempt
+    /// would fail as well.
+    pub(super) fn connect_failed(&mut self, now: Moment, error: &Arc<ConnectError>) -> bool {
+        self.expire(now);
+        if let Some(stream) = &mut self.stream
+            && !stream.must_be_left()
+        {
+            stream.optional_move.failed(now);
+            self.send_unsent(now);
+            return true;
         }
-        stream.outdated = false;
-        self.send_unsent(now);
-        true
+        self.unreachable = Some(error.clone());
+        let doomed = !error.is_retryable();
+        self.fail_waiting(
+            |waiting| waiting.sent_as.is_none() && (doomed || waiting.spec.is_try()),
+            |name| AcquireError::unconnected(name, Some(error)),
+        );
+        false
     }
 
     pub(super) fn is_next(&self, number: u64) -> bool {

@@ -10,6 +10,7 @@ use super::{
     heartbeats::Heartbeats,
     ids::Ids,
     messages::SessionInfo,
+    optional_move::OptionalMove,
     output::Output,
     pending::{ChangeRequest, Release},
 };
@@ -141,8 +142,8 @@ pub(super) struct Stream {
     pub(super) draining: Option<Moment>,
     /// No heartbeat has been answered for a while: nothing new is asked of it.
     pub(super) silent: bool,
-    /// It was opened with credentials that have been replaced: the session moves before they expire.
-    pub(super) outdated: bool,
+    /// The session is to move, but goes on with this stream if it can have no other.
+    pub(super) optional_move: OptionalMove,
     pub(super) hearing: Hearing,
     /// `close` was sent; the stream is cut if it has not ended by then.
     pub(super) closing: Option<Moment>,
@@ -165,7 +166,7 @@ impl Stream {
             open_by,
             draining: None,
             silent: false,
-            outdated: false,
+            optional_move: OptionalMove::default(),
             hearing: Hearing::Open,
             closing: None,
             in_flight: HashMap::new(),
@@ -203,7 +204,8 @@ impl Stream {
 
     /// Returns whether the session is to move to another stream.
     pub(super) fn is_to_be_left(&self) -> bool {
-        self.opened.is_some() && self.closing.is_none() && (self.must_be_left() || self.outdated)
+        let is_left = self.must_be_left() || self.optional_move.is_due();
+        self.opened.is_some() && self.closing.is_none() && is_left
     }
 
     /// Returns whether the stream can't go on for long as it is.
@@ -216,9 +218,9 @@ impl Stream {
         matches!(self.hearing, Hearing::Open)
     }
 
-    /// Returns whether acquires may be sent on it.
+    /// Returns whether acquires may be sent on it, unless there is a stream to move to.
     pub(super) fn accepts(&self) -> bool {
-        self.opened.is_some() && self.closing.is_none() && !self.is_to_be_left()
+        self.opened.is_some() && self.closing.is_none() && !self.must_be_left()
     }
 
     /// Numbers a request and remembers what its answer is for. Numbers are never used again on a stream.
@@ -352,7 +354,8 @@ impl Stream {
             true => opened.silent_from.after(opened.ttl),
             false => opened.silent_from.after(opened.ttl / 2),
         };
-        earlier(Some(opened.next_heartbeat), Some(silence))
+        let heartbeat_or_move = earlier(Some(opened.next_heartbeat), self.optional_move.alarm());
+        earlier(heartbeat_or_move, Some(silence))
     }
 
     /// Returns the deadline of a lock that is valid for this long since that heartbeat was sent, as the answer that came now says;

@@ -45,7 +45,9 @@ impl<A, H> Machine<A, H> {
         let (Some(stream), Some(waiting)) = (&mut self.stream, self.waiting.get_mut(&id)) else {
             return;
         };
-        if !stream.accepts() || waiting.sent_as.is_some() {
+        // From the connection on, what is in flight settles, so that a busy stream is left too.
+        let has_next = self.next.is_some();
+        if has_next || !stream.accepts() || waiting.sent_as.is_some() {
             return;
         }
         if stream.holds_back(waiting.spec.actor, id) {

@@ -112,7 +112,7 @@ impl Moving {
 
         let draining = v1::SessionDraining {
             deadline: Some(wire(LONG)),
-            keeps_serving: false,
+            ..Default::default()
         };
         hear(
             &mut driver,

@@ -1,7 +1,6 @@
-//! Newer credentials, and none that are known any more.
+//! Credentials that are not known any more.
 
 use super::{
-    life::draining,
     moves::{heartbeat, opened},
     *,
 };
@@ -43,46 +42,5 @@ fn waits_fail_when_no_coordinator_knows_the_client() {
         "{error:?}"
     );
     // Later it may be known again.
-    assert!(session.machine.wants_connection());
-}
-
-#[test]
-fn newer_credentials_are_moved_to_with_all_that_is_held() {
-    let mut session = Session::holding(0);
-    session.machine.outdated();
-    assert!(session.machine.wants_connection());
-    let resumes = session.connect(10).unwrap();
-    assert_eq!(session.state(10), LockState::Held);
-    let seen = session.message(20, 1, opened(&[&resumes[0].2]));
-    assert_eq!(seen, [Close, Opened]);
-    assert_eq!(session.state(20), LockState::Held);
-    assert!(!session.machine.wants_connection());
-}
-
-#[test]
-fn newer_credentials_that_nobody_takes_leave_everything_as_it_was() {
-    let mut session = Session::holding(0);
-    let former = session.stream;
-    session.machine.outdated();
-    session.acquire(5, 2, None);
-    session.connect(10).unwrap();
-    let refusal = v1::SessionFailure {
-        code: tonic::Code::Unauthenticated.into(),
-        reason: "UNAUTHENTICATED".into(),
-        ..Default::default()
-    };
-    assert_eq!(session.message(20, 1, Response::Error(refusal)), [HangUp]);
-    assert!(session.machine.wants_connection());
-    assert!(session.machine.goes_on_outdated(at(30)));
-    assert!(!session.machine.wants_connection());
-    let seen = session.seen();
-    assert!(matches!(seen[..], [Acquire { .. }]), "{seen:?}");
-    session.message_on(40, former, 0, heartbeat(0));
-    assert_eq!(session.state(40), LockState::Held);
-
-    // One that goes away has to be left all the same.
-    session.machine.outdated();
-    session.message_on(50, former, 0, draining());
-    assert!(!session.machine.goes_on_outdated(at(60)));
     assert!(session.machine.wants_connection());
 }

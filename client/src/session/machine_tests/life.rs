@@ -12,7 +12,7 @@ pub(super) fn released(released: bool) -> Response {
 pub(super) fn draining() -> Response {
     Response::Draining(v1::SessionDraining {
         deadline: wire_ms(8_000),
-        keeps_serving: false,
+        ..Default::default()
     })
 }
 

@@ -7,6 +7,7 @@ mod deadlines;
 mod family;
 mod life;
 mod moves;
+mod optional_moves;
 mod reentry;
 mod requests;
 mod rests;

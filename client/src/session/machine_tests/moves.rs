@@ -24,7 +24,7 @@ impl Session {
         self.asked()
     }
 
-    fn asked(&mut self) -> Option<Resumes> {
+    pub(super) fn asked(&mut self) -> Option<Resumes> {
         let stream = self.stream;
         let mut outputs = std::iter::from_fn(|| self.machine.next_output());
         outputs.find_map(|output| match output {

@@ -176,3 +176,25 @@ async fn a_black_hole_is_left_before_the_deadline() {
     guard.release().await.unwrap();
     assert!(other.lock("a").try_acquire().await.unwrap().is_some());
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_that_is_asked_to_move_and_cannot_goes_on_until_it_can() {
+    let coordinator = Coordinator::in_process_with(["--max-stream-size", "65536"]);
+    let proxy = FaultProxy::before(&coordinator.endpoint()).await;
+    let client = Client::connect(proxy.endpoint()).await.unwrap();
+    let guard = client.lock("a").await.unwrap();
+    let before = client.default_session().info().unwrap().session_id;
+    proxy.set_refuse(true).await;
+    // Enough to be asked three times, while no connection can be made.
+    for _ in 0..50 {
+        let cycle = client.lock("b").value(vec![0; 4096]).wait(LIMIT);
+        cycle.await.unwrap().release().await.unwrap();
+    }
+    assert!(guard.is_held());
+    assert_eq!(client.default_session().drains_in(), None);
+    assert_eq!(client.default_session().info().unwrap().session_id, before);
+    proxy.set_refuse(false).await;
+    moved(&client, &before).await;
+    assert!(guard.is_held());
+    guard.release().await.unwrap();
+}
