@@ -33,6 +33,7 @@ fn a_session_that_is_asked_to_move_moves_with_what_it_has_and_awaits() {
     assert!(session.machine.wants_connection());
     // What is on its way settles first, and what crosses the wish is not put out by a drain.
     assert_eq!(session.connect(20), None);
+    assert_eq!(session.acquire(22, 4, None), []);
     let cancelled = not_granted(v1::AcquireOutcome::Cancelled);
     session.say(25, former, 4, cancelled);
     assert!(matches!(
@@ -47,7 +48,8 @@ fn a_session_that_is_asked_to_move_moves_with_what_it_has_and_awaits() {
         ..resumed_hold(next[1], None)
     };
     let both = opened_with(vec![resumed_hold(next[0], None), place]);
-    assert_eq!(session.message(30, 1, both), [Close, Opened]);
+    let seen = session.message(30, 1, both);
+    assert_eq!(seen, [Close, Opened, asked(3, 4, None)]);
     assert_eq!(session.state(30), LockState::Held);
     assert!(!session.machine.wants_connection());
 }
