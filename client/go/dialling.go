@@ -62,9 +62,12 @@ func (s *Session) roundFailed(now moment, errs []*ConnectError) {
 		return
 	}
 	err := leastFinal(errs)
-	if s.machine.goesOnOutdated(now) {
+	if goesOn, wasOutdated := s.machine.goesOn(now); wasOutdated {
 		s.renews.failed(now)
 		s.settings.log.Warn("newer credentials are not accepted, and those before stay in use", "error", err)
+		return
+	} else if goesOn {
+		s.settings.log.Info("the coordinator asked for a move, which failed; the session goes on where it is", "error", err)
 		return
 	}
 	s.settings.log.Debug("failed to open a session", "error", err)

@@ -162,6 +162,46 @@ func TestADrainMovesTheSessionWithAllThatItHasAndAwaits(t *testing.T) {
 	wantErr(t, await(t, "the waiter's grant", blocked).Release(t.Context()), nil)
 }
 
+// TestASessionThatIsAskedToMoveGoesOnUntilItCan has a coordinator that asks for a move after 64 KiB of requests, and a proxy that lets no
+// other connection through.
+func TestASessionThatIsAskedToMoveGoesOnUntilItCan(t *testing.T) {
+	t.Parallel()
+	proxy := servertest.Through(t, servertest.Start(t, "--max-stream-size", "65536"))
+	c := connect(t, proxy.URL)
+	hold := acquire(t, c.Lock("held"))
+	before := sessionID(c)
+	proxy.Refuse()
+	value := make([]byte, 4096)
+	takes := func() {
+		t.Helper()
+		// The limit tells an acquire that waits for a stream from one on a busy machine.
+		ctx, cancel := context.WithTimeout(t.Context(), longest)
+		defer cancel()
+		taken, err := c.Lock("busy").Value(value).Acquire(ctx)
+		wantErr(t, err, nil)
+		wantErr(t, taken.Release(ctx), nil)
+		wantErr(t, hold.Check(), nil)
+	}
+	// It is asked several times.
+	for range 100 {
+		takes()
+	}
+	if now := sessionID(c); now != before {
+		t.Errorf("the session was %s, and is %s", before, now)
+	}
+	if in, drains := c.Session().DrainsIn(); drains {
+		t.Errorf("it says that the coordinator goes away in %v", in)
+	}
+	proxy.Forward()
+	servertest.Until(t, "the session to move", func() bool {
+		takes()
+		info, isOpen := c.Session().Info()
+		return isOpen && info.SessionID != before
+	})
+	takes()
+	wantErr(t, hold.Release(t.Context()), nil)
+}
+
 func TestARestartOfTheOnlyCoordinatorLosesNothing(t *testing.T) {
 	t.Parallel()
 	server := servertest.Start(t, "--store", servertest.Redis(t), "--drain-timeout", "500ms")

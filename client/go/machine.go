@@ -95,10 +95,12 @@ type acquireCall chan acquireResult
 // the input before.
 //
 // There are at most two streams. stream has the session open on it. next is to have it next: it is there while there is no stream, or
-// while that one is to be left (draining, silent, outdated), and from its connection on. Of what is held or waited for:
+// while that one is to be left, and from its connection on. A stream is to be left because it can't go on for long (draining, silent, not
+// heard), or though it could (opened with credentials that have been replaced, asked to move). Of what is held or waited for:
 //
 //	stream                   next                 the hold is          its owner id is       releases and changes  acquires
 //	open                     -                    held                 the confirmed one     are sent              are sent
+//	to be left, could go on  -                    held                 the confirmed one     are sent              are sent
 //	to be left               -                    held                 the confirmed one     are sent              are put off
 //	to be left               connected            held                 the confirmed one     are put off           are put off
 //	to be left, not heard    asked                held                 that or next          are put off           are put off
@@ -112,7 +114,7 @@ type acquireCall chan acquireResult
 // refused is lost, what the former had not answered is asked anew, and the former is closed. If next declines, nothing was resumed, and
 // what stream said meanwhile counts after all. If next ends without an answer, what it was asked for may be under its next owner ids,
 // which are tried from now on; what stream says counts no more; and if the coordinator may have heard of that end, it may have released
-// everything, so holds are suspended or lost.
+// everything, so holds are suspended or lost. If no coordinator can be had as next, a stream that could go on is not to be left any more.
 type machine struct {
 	open *leaseholdv1.SessionOpen
 	// grace is the disconnect_grace of open.
@@ -390,6 +392,9 @@ func (m *machine) tickStream(now moment) {
 	if !s.silent && s.opened.silentFrom.After(s.opened.ttl/2) <= now {
 		m.log.Info("moving the session: no heartbeat was answered for half the TTL", "endpoint", s.endpoint)
 		s.silent = true
+	}
+	if s.moveAgainAt <= now {
+		s.askedToMove, s.moveAgainAt = true, clock.Never
 	}
 	if s.opened.nextHeartbeat <= now {
 		interval := s.opened.heartbeatInterval

@@ -254,6 +254,10 @@ func (m *machine) lostInDoubt(now moment, locks []*leaseholdv1.LostLock) {
 }
 
 func (m *machine) draining(now moment, draining *leaseholdv1.SessionDraining) {
+	if draining.GetKeepsServing() {
+		m.askedToMove()
+		return
+	}
 	m.stream.draining = true
 	if m.stream.opened != nil {
 		m.stream.opened.nextHeartbeat = now

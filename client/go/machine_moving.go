@@ -11,6 +11,8 @@ const (
 	settling = time.Second
 	// shortestAttempt is the time below which attempts to resume are not given up, however little is left.
 	shortestAttempt = 50 * time.Millisecond
+	// moveAgain is the pause before a session tries to move again that could not and goes on where it is.
+	moveAgain = 10 * time.Second
 )
 
 // connected opens the session on a new connection, at once or as soon as the present stream has answered its requests. Returns the
@@ -30,15 +32,28 @@ func (m *machine) outdated() {
 	}
 }
 
-// goesOnOutdated handles the failure of every attempt to open the session with the present credentials. The present stream goes on with
-// the former ones, unless there is another reason to leave it. Reports whether it goes on.
-func (m *machine) goesOnOutdated(now moment) bool {
-	if m.stream == nil || m.stream.mustBeLeft() {
-		return false
+// askedToMove notes that the coordinator has asked the session to move. Changes nothing if the session could not move lately, and is to try
+// again.
+func (m *machine) askedToMove() {
+	if m.stream.moveAgainAt == never {
+		m.stream.askedToMove = true
 	}
-	m.stream.outdated = false
+}
+
+// goesOn handles the failure of every attempt to open the session on another stream. The present one goes on, with the credentials it was
+// opened with, unless there is a reason for which it can't. Returns whether it goes on, and whether it was outdated.
+func (m *machine) goesOn(now moment) (goesOn, wasOutdated bool) {
+	s := m.stream
+	if s == nil || s.mustBeLeft() {
+		return false, false
+	}
+	wasOutdated = s.outdated
+	if s.askedToMove {
+		s.moveAgainAt = now.After(moveAgain)
+	}
+	s.outdated, s.askedToMove = false, false
 	m.sendUnsent(now)
-	return true
+	return true, wasOutdated
 }
 
 func (m *machine) isNext(number uint64) bool {

@@ -403,6 +403,27 @@ func drains() *leaseholdv1.SessionDraining {
 	return &leaseholdv1.SessionDraining{Deadline: wireMS(8_000)}
 }
 
+// asksToMove is what a coordinator says that goes on serving.
+func asksToMove() *leaseholdv1.SessionDraining {
+	return &leaseholdv1.SessionDraining{Deadline: wireMS(8_000), KeepsServing: true}
+}
+
+// goesOn fails the round of attempts, and checks that the session goes on where it is.
+func (r *rig) goesOn(now int64) string {
+	r.t.Helper()
+	if goesOn, _ := r.m.goesOn(at(now)); !goesOn {
+		r.t.Fatal("it does not go on")
+	}
+	return r.seen()
+}
+
+func (r *rig) wantMove(want bool) {
+	r.t.Helper()
+	if r.m.wantsConnection() != want {
+		r.t.Fatalf("it looks for another stream: %v, want %v", !want, want)
+	}
+}
+
 func releasedAs(released bool) *leaseholdv1.SessionReleased {
 	return &leaseholdv1.SessionReleased{Released: released}
 }

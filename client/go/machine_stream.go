@@ -127,8 +127,12 @@ type stream struct {
 	silent bool
 	// outdated is set if it was opened with credentials that have been replaced: the session moves before they expire.
 	outdated bool
-	hearing  hearing
-	withheld []*leaseholdv1.SessionResponse
+	// askedToMove is set if the coordinator has asked the session to move, and goes on serving.
+	askedToMove bool
+	// moveAgainAt is when the session tries to move again, since it was asked to and could not; Never otherwise.
+	moveAgainAt moment
+	hearing     hearing
+	withheld    []*leaseholdv1.SessionResponse
 	// closing is Never until close was sent; the stream is cut if it has not ended by then.
 	closing    moment
 	inFlight   map[uint64]inFlight
@@ -139,14 +143,15 @@ type stream struct {
 
 func newStream(number uint64, endpoint string, openBy moment) *stream {
 	return &stream{
-		number:     number,
-		endpoint:   endpoint,
-		heartbeats: openingHeartbeats(openBy),
-		resuming:   make(map[ownerID]asked),
-		openBy:     openBy,
-		closing:    clock.Never,
-		inFlight:   make(map[uint64]inFlight),
-		abandoning: make(map[uint64]*abandoning),
+		number:      number,
+		endpoint:    endpoint,
+		heartbeats:  openingHeartbeats(openBy),
+		resuming:    make(map[ownerID]asked),
+		openBy:      openBy,
+		moveAgainAt: clock.Never,
+		closing:     clock.Never,
+		inFlight:    make(map[uint64]inFlight),
+		abandoning:  make(map[uint64]*abandoning),
 	}
 }
 
@@ -182,7 +187,7 @@ func (s *stream) isClosing() bool {
 
 // isToBeLeft reports whether the session is to move to another stream.
 func (s *stream) isToBeLeft() bool {
-	return s.opened != nil && !s.isClosing() && (s.mustBeLeft() || s.outdated)
+	return s.opened != nil && !s.isClosing() && (s.mustBeLeft() || s.outdated || s.askedToMove)
 }
 
 // mustBeLeft reports whether the stream can't go on for long as it is.
@@ -195,9 +200,9 @@ func (s *stream) isHeard() bool {
 	return s.hearing == hearingOpen
 }
 
-// accepts reports whether acquires may be sent on it.
+// accepts reports whether acquires may be sent on it, unless there is another one to move to.
 func (s *stream) accepts() bool {
-	return s.opened != nil && !s.isClosing() && !s.isToBeLeft()
+	return s.opened != nil && !s.isClosing() && !s.mustBeLeft()
 }
 
 // numberRequest numbers a request and remembers what its answer is for, if it has any. Numbers are never used again on a stream.
@@ -306,7 +311,7 @@ func (s *stream) alarm() moment {
 	if s.silent {
 		patience = s.opened.ttl
 	}
-	return min(s.opened.nextHeartbeat, s.opened.silentFrom.After(patience))
+	return min(s.opened.nextHeartbeat, s.opened.silentFrom.After(patience), s.moveAgainAt)
 }
 
 // deadline returns the deadline of a lock that is valid for this long since that heartbeat was sent; false if it never was.

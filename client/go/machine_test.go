@@ -772,14 +772,156 @@ func TestNewerCredentialsAreMovedToOrLeaveEverythingAsItWas(t *testing.T) {
 
 	r = holdingRig(t, 0)
 	r.m.outdated()
-	r.acquire(5, 2, noWait)
 	r.connect(10)
-	r.want(r.message(20, 1, failsWith(codes.Unauthenticated, "UNAUTHENTICATED")), "hang up")
-	if !r.m.goesOnOutdated(at(30)) {
+	r.want(r.acquire(15, 2, noWait), "")
+	r.want(r.message(20, 1, failsWith(codes.Unauthenticated, "UNAUTHENTICATED")), "acquire 3 lock2", "hang up")
+	r.wantMove(true)
+	if goesOn, wasOutdated := r.m.goesOn(at(30)); !goesOn || !wasOutdated {
 		t.Fatal("it does not go on")
 	}
-	r.want(r.seen(), "acquire 3 lock2")
+	r.wantMove(false)
 	r.wantState(40, 0, "held")
+}
+
+func TestASessionThatIsAskedToMoveMovesWithAllThatItHas(t *testing.T) {
+	r := holdingRig(t, 0)
+	former := r.stream
+	r.acquire(0, 2, noWait)
+	r.message(1, 3, queuedAs("ticket"))
+	// Nobody is told that it drains, and no heartbeat is sent before its time.
+	r.want(r.message(10, 0, asksToMove()), "")
+	r.wantAlarm(testInterval)
+	r.wantMove(true)
+	// What has been asked is answered first, and nothing more is asked meanwhile.
+	r.want(r.acquire(20, 3, noWait), "acquire 4 lock3")
+	r.want(r.connect(30), "")
+	r.want(r.acquire(30, 4, noWait), "")
+	r.want(r.messageOn(40, former, 4, queuedAs("other")), "open")
+	if len(r.resumes) != 3 {
+		t.Fatalf("it takes along %v", r.resumes)
+	}
+	answer := opensWith(r.next())
+	for _, place := range r.resumes[1:] {
+		answer.Resumed = append(answer.Resumed, opensInPlace(string(place.GetNextOwnerId())).GetResumed()...)
+	}
+	r.want(r.message(50, 1, answer), "close", "opened", "acquire 4 lock4")
+	r.wantState(50, 0, "held")
+	r.wantMove(false)
+}
+
+func TestASessionThatHasNothingMovesWhenItIsAskedTo(t *testing.T) {
+	r := openRig(t)
+	r.want(r.message(10, 0, asksToMove()), "")
+	r.want(r.connect(20), "open")
+	r.want(r.message(30, 1, opensWith()), "close", "opened")
+}
+
+func TestASessionThatIsAskedToMoveAndCannotGoesOn(t *testing.T) {
+	r := holdingRig(t, 0)
+	r.message(10, 0, asksToMove())
+	// There is nowhere to move to yet.
+	r.want(r.acquire(20, 2, 0), "acquire 3 lock2 for 0")
+	r.want(r.message(30, 3, notGrantedAs(busy)), "failed 2 busy")
+	former := r.stream
+	r.want(r.connect(40), "open")
+	r.want(r.acquire(50, 3, noWait), "")
+	r.messageOn(60, former, 0, &leaseholdv1.SessionHeartbeatAck{ValidFor: wireMS(9_950)})
+	r.want(r.release(60, 0, 80), "")
+	r.want(r.message(70, 1, failsWith(codes.ResourceExhausted, "TOO_MANY_SESSIONS")), "release 4 of 1", "acquire 5 lock3", "hang up")
+	r.want(r.messageOn(80, former, 4, releasedAs(true)), "done 80")
+	r.want(r.messageOn(80, former, 5, grants(0, grantedLock(3, 3, 1))), "acquired 3")
+	r.want(r.goesOn(100), "")
+	// It is asked again, and tries in its own time.
+	r.messageOn(200, former, 0, asksToMove())
+	r.wantMove(false)
+	for sequence, now := range []int64{3_000, 6_000, 9_000} {
+		r.m.tick(at(now))
+		r.messageOn(now, former, 0, &leaseholdv1.SessionHeartbeatAck{AckedHeartbeat: uint64(sequence + 1), ValidFor: wireMS(9_900)})
+	}
+	r.m.tick(at(10_099))
+	r.wantMove(false)
+	r.wantAlarm(10_100)
+	r.m.tick(at(10_100))
+	r.wantMove(true)
+	r.seen()
+	r.want(r.acquire(10_200, 4, noWait), "acquire 9 lock4")
+	r.wantState(10_200, 1, "held")
+	r.want(r.goesOn(10_300), "")
+	r.m.tick(at(11_000))
+	r.wantMove(false)
+}
+
+func TestAnAttemptToMoveThatWasNotAskedSendsWhatWasPutOff(t *testing.T) {
+	r := holdingRig(t, 0)
+	r.acquire(0, 2, noWait)
+	r.message(10, 0, asksToMove())
+	r.want(r.connect(20), "")
+	r.want(r.acquire(30, 3, noWait), "")
+	r.want(r.release(30, 0, 80), "")
+	r.want(r.attemptFailed(40, fateDropped), "release 4 of 1", "acquire 5 lock3")
+	r.want(r.goesOn(50), "")
+}
+
+func TestWhatEndsAStreamCountsMoreThanThatItIsAskedToMove(t *testing.T) {
+	t.Run("a drain", func(t *testing.T) {
+		for _, pauses := range []bool{false, true} {
+			r := holdingRig(t, 0)
+			r.message(10, 0, asksToMove())
+			if pauses {
+				r.goesOn(20)
+			}
+			r.want(r.message(30, 0, drains()), "draining")
+			r.want(r.tick(30), "heartbeat 1")
+			r.wantMove(true)
+			r.want(r.acquire(40, 2, noWait), "")
+			if goesOn, _ := r.m.goesOn(at(50)); goesOn {
+				t.Fatal("it goes on where the coordinator stops")
+			}
+			// Asked to move, or not, it ends as a coordinator does that stops.
+			r.message(60, 0, asksToMove())
+			if end := r.m.streamEndedBy(at(70), r.stream, nil); end != endStopped {
+				t.Fatalf("the end is %d", end)
+			}
+			r.wantState(70, 0, "held")
+		}
+	})
+	t.Run("silence", func(t *testing.T) {
+		r := holdingRig(t, 0)
+		r.message(10, 0, asksToMove())
+		r.goesOn(20)
+		r.m.tick(at(5_000))
+		r.wantMove(true)
+		r.seen()
+		r.want(r.acquire(5_100, 2, noWait), "")
+		if goesOn, _ := r.m.goesOn(at(5_200)); goesOn {
+			t.Fatal("it goes on where nobody answers")
+		}
+	})
+	t.Run("an attempt that is not answered", func(t *testing.T) {
+		r := holdingRig(t, 0)
+		r.message(10, 0, asksToMove())
+		r.connect(20)
+		r.want(r.attemptFailed(30, fateKept), "")
+		if goesOn, _ := r.m.goesOn(at(40)); goesOn {
+			t.Fatal("it goes on though another stream may have the lock")
+		}
+		r.want(r.acquire(50, 2, noWait), "")
+	})
+	t.Run("a plain end", func(t *testing.T) {
+		r := holdingRig(t, 0)
+		r.message(10, 0, asksToMove())
+		if end := r.m.streamEndedBy(at(20), r.stream, nil); end != endLeft {
+			t.Fatalf("the end is %d", end)
+		}
+		r.wantState(20, 0, "session_ended")
+	})
+	t.Run("a wait that is put out", func(t *testing.T) {
+		r := openRig(t)
+		r.acquire(0, 2, noWait)
+		r.message(10, 0, asksToMove())
+		// No drain explains it.
+		r.want(r.message(20, 2, notGrantedAs(cancelled)), "failed 2 refused")
+	})
 }
 
 func TestWaitsFailWhenNoCoordinatorKnowsTheClient(t *testing.T) {
@@ -934,7 +1076,15 @@ func TestRandomInputs(t *testing.T) {
 			case 9:
 				note(r.messageOn(now, stream, id, releasedAs(random.IntN(2) == 0)))
 			case 10:
-				note(r.messageOn(now, stream, 0, drains()))
+				if random.IntN(2) == 0 {
+					note(r.messageOn(now, stream, 0, drains()))
+					break
+				}
+				note(r.messageOn(now, stream, 0, asksToMove()))
+				if random.IntN(2) == 0 {
+					r.m.goesOn(at(now))
+					note(r.seen())
+				}
 			case 11:
 				note(r.ended(now, streamEnd(random.IntN(4))))
 			case 12:

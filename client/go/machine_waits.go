@@ -87,7 +87,9 @@ func (m *machine) sendAcquire(now moment, id uint64) {
 	if m.stream == nil || asked == nil || asked.sentAs != 0 || asked.pausesAt(now) {
 		return
 	}
-	if !m.stream.accepts() || m.stream.holdsBack(asked.spec.actor, id) {
+	// Once there is another stream, what this one was asked has to be answered, and nothing more is asked: the session moves from a busy
+	// stream too.
+	if !m.stream.accepts() || m.next != nil || m.stream.holdsBack(asked.spec.actor, id) {
 		return
 	}
 	m.send(m.stream, m.stream.wake(now))

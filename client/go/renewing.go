@@ -7,8 +7,6 @@ const (
 	renewLook = time.Second
 	// renewSpread is the time within which all clients that see a file change move their sessions: many have the same file.
 	renewSpread = 5 * time.Second
-	// renewAgain is the pause before a session tries again, if no coordinator takes the newer credentials.
-	renewAgain = 10 * time.Second
 )
 
 // renewing is the schedule of moves to a stream with newer credentials.
@@ -39,5 +37,5 @@ func (r *renewing) isDue(now moment, isOutdated func() bool) bool {
 
 // failed notes that no coordinator took the newer credentials.
 func (r *renewing) failed(now moment) {
-	r.at = now.After(renewAgain)
+	r.at = now.After(moveAgain)
 }

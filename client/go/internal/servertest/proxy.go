@@ -21,7 +21,9 @@ type Proxy struct {
 	changed *sync.Cond
 	// isSilent is set while it holds back what comes, in both directions and on new connections too.
 	isSilent bool
-	isOver   bool
+	// isRefusing is set while it ends new connections.
+	isRefusing bool
+	isOver     bool
 	// conns are all connections; those to the coordinator are true.
 	conns map[net.Conn]bool
 }
@@ -59,12 +61,20 @@ func (p *Proxy) Disconnect() {
 	}
 }
 
-// Forward delivers what was held back, and what comes from now on.
+// Refuse ends each new connection from now on, and leaves those that there are.
+func (p *Proxy) Refuse() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.isRefusing = true
+}
+
+// Forward delivers what was held back, and what comes from now on, on new connections too.
 func (p *Proxy) Forward() { p.setSilent(false) }
 
 func (p *Proxy) setSilent(isSilent bool) {
 	p.mu.Lock()
 	p.isSilent = isSilent
+	p.isRefusing = p.isRefusing && isSilent
 	p.mu.Unlock()
 	p.changed.Broadcast()
 }
@@ -94,7 +104,7 @@ func (p *Proxy) accept() {
 		}
 		p.mu.Lock()
 		p.conns[client], p.conns[server] = false, true
-		if p.isOver {
+		if p.isOver || p.isRefusing {
 			client.Close()
 			server.Close()
 		}
