@@ -135,7 +135,9 @@ func (h *hostile) work(held interface{ Check() error }, release func(context.Con
 	case 4:
 		ctx, cancel := h.context()
 		defer cancel()
-		_, _ = h.one(h.client).Shared().Wait(0).Try(ctx)
+		if hold, err := h.one(h.client).Shared().Wait(0).Try(ctx); err == nil {
+			_ = hold.Release(ctx)
+		}
 	}
 	return held.Check()
 }
