@@ -97,12 +97,14 @@ class Rig:
         self.machine.acquire(now * MILLISECOND, number, asked, reply)
         return self.seen()
 
-    def grant(self, now: int, request_id: int, *locks: tuple[str, bytes], acked: int = 0, **fields: Any) -> list[str]:
+    def grant(
+        self, now: int, request_id: int, *locks: tuple[str, bytes], acked: int = 0, stream: int | None = None, **fields: Any
+    ) -> list[str]:
         """Grants locks, by their names and owner ids."""
         granted = session_pb2.SessionGranted(acked_heartbeat=acked, valid_for=wire(VALID * MILLISECOND), **fields)
         for name, owner_id in locks:
             granted.locks.add(name=name, owner_id=owner_id, fencing_token=7, hold_count=1)
-        return self.say(now, request_id, granted=granted)
+        return self.say(now, request_id, stream, granted=granted)
 
     def hold(self, now: int, number: int, owner_id: bytes, acked: int = 0, **spec: Any) -> _lease.Lease:
         """Acquires `lock<number>` and has it granted. Returns its lease."""
@@ -137,6 +139,11 @@ class Rig:
     def drain(self, now: int) -> list[str]:
         """Says that the coordinator goes away in five seconds."""
         return self.say(now, draining=session_pb2.SessionDraining(deadline=wire(5000 * MILLISECOND)))
+
+    def ask_to_move(self, now: int) -> list[str]:
+        """Says that the session is to move, and that the coordinator goes on serving."""
+        draining = session_pb2.SessionDraining(deadline=wire(5000 * MILLISECOND), keeps_serving=True)
+        return self.say(now, draining=draining)
 
     def tick(self, now: int) -> list[str]:
         """Lets time pass, and returns what it asks for."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rig import VALID, Rig, lost, ms, queued, reason
+from rig import INTERVAL, VALID, Rig, lost, ms, queued, reason
 
 from leasehold import LostReason
 from leasehold._clock import MILLISECOND, wire
@@ -207,6 +207,141 @@ def test_an_attempt_whose_end_the_coordinator_may_have_heard_counts_as_the_end_o
         assert lease.state(0) is LockState.SUSPENDED
     else:
         assert reason(lease, 0) is LostReason.SESSION_ENDED
+
+
+# Moves that are optional: the coordinator goes on serving.
+
+
+def test_a_session_that_is_asked_to_move_moves_with_holds_and_places() -> None:
+    rig = Rig.opened()
+    lease = rig.hold(0, 1, b"o")
+    former = rig.stream
+    # The program hears nothing of it, and heartbeats come no faster.
+    assert rig.ask_to_move(100) == []
+    assert rig.tick(100) == []
+    assert rig.alarm() == INTERVAL
+    assert not rig.machine.is_draining
+    assert rig.machine.wants_connection
+    assert rig.acquire(100, 2) == ["acquire 3"]
+    # Requests in flight are answered before another stream is asked, and new ones wait for that stream: a busy one moves too.
+    assert rig.release(150, 0) == ["release o"]
+    rig.acquire(160, 3)
+    rig.grant(170, 5, ("lock3", b"p"))
+    assert rig.connect(200) == []
+    assert rig.acquire(210, 4) == []
+    assert rig.say(220, 4, stream=former, released=session_pb2.SessionReleased(released=True)) == ["done None"]
+    assert rig.say(230, 3, stream=former, **queued(b"t")) == ["open"]
+    assert [one.owner_id for one in rig.resumes()] == [b"p", b"t"]
+    assert reason(lease, 230) is LostReason.RELEASED
+    place = session_pb2.ResumedLock(owner_id=b"n2", position=1)
+    hold = session_pb2.ResumedLock(owner_id=b"n1", hold=session_pb2.ResumedHold(fencing_token=7))
+    seen = rig.open(300, resumed=[hold, place], valid_for=wire(VALID * MILLISECOND))
+    assert seen == ["close", "opened", "acquire 3"]
+    assert not rig.machine.wants_connection
+    assert reason(rig.granted[1].lease, 300) is None
+
+
+def test_a_session_that_has_nothing_moves_too_when_asked() -> None:
+    rig = Rig.opened()
+    assert rig.ask_to_move(0) == []
+    assert rig.machine.wants_connection and not rig.machine.is_closing
+    assert rig.connect(0) == ["open"]
+    assert rig.open(0) == ["close", "opened"]
+
+
+def test_acquires_are_put_off_from_the_connection_on_and_sent_when_it_comes_to_nothing() -> None:
+    rig = Rig.opened()
+    rig.hold(0, 1, b"o")
+    rig.ask_to_move(0)
+    assert rig.acquire(0, 2) == ["acquire 3"]
+    assert rig.connect(0) == []
+    assert rig.acquire(0, 3) == []
+    rig.machine.attempt_failed(0, Fate.DECLINED)
+    assert rig.seen() == ["acquire 4"]
+    # One that declines after it was asked changes nothing either.
+    former = rig.stream - 1
+    for request in (3, 4):
+        rig.grant(0, request, (f"lock{request - 1}", b"p%d" % request), stream=former)
+    assert rig.connect(0) == ["open"]
+    assert rig.acquire(0, 4) == []
+    assert rig.say(0, stream=former, **lost(b"p3", reason=types_pb2.LOST_REASON_RESUMED)) == []
+    rig.machine.attempt_failed(0, Fate.DECLINED)
+    assert rig.seen() == ["acquire 5"]
+    # The former stream is heard again.
+    assert reason(rig.granted[1].lease, 0) is LostReason.RESUMED
+
+
+def test_a_session_that_cannot_move_stays_and_tries_again_ten_seconds_later() -> None:
+    rig = Rig.opened()
+    lease = rig.hold(0, 1, b"o")
+    former = rig.stream
+    rig.ask_to_move(1000)
+    rig.acquire(1000, 2)
+    rig.connect(1000)
+    assert rig.acquire(1000, 3) == []
+    rig.machine.attempt_failed(1000 * MILLISECOND, Fate.DECLINED)
+    assert rig.machine.stays(1000 * MILLISECOND)
+    assert rig.seen() == ["acquire 4"]
+    assert not rig.machine.wants_connection
+    rig.stream = former
+    rig.ask_to_move(2000)
+    for moment in range(3000, 11_000, 1000):
+        rig.tick(moment)
+        rig.ack(moment, moment // 3000)
+        assert not rig.machine.wants_connection
+    assert rig.alarm() == 11_000
+    rig.tick(11_000)
+    assert rig.machine.wants_connection
+    assert rig.acquire(11_000, 4)[0].startswith("acquire")
+    assert reason(lease, 11_000) is None
+
+
+def test_a_coordinator_that_goes_away_is_left_whatever_it_asked_before() -> None:
+    rig = Rig.opened()
+    rig.hold(0, 1, b"o")
+    rig.ask_to_move(0)
+    assert rig.machine.stays(0)
+    assert rig.drain(0) == ["draining"]
+    assert rig.tick(0) == ["heartbeat 1"]
+    assert rig.machine.wants_connection
+    assert rig.acquire(0, 2) == []
+    assert not rig.machine.stays(0)
+    assert rig.machine.stream_ended_by(0, rig.stream, None) is StreamEnd.STOPPED
+
+
+def test_silence_counts_although_the_session_stays() -> None:
+    rig = Rig.opened()
+    rig.ask_to_move(0)
+    assert rig.machine.stays(0)
+    rig.tick(5000)
+    assert rig.machine.wants_connection and not rig.machine.stays(5000 * MILLISECOND)
+    assert rig.acquire(5000, 1) == []
+
+
+def test_a_session_that_was_asked_to_move_is_not_one_whose_coordinator_stops() -> None:
+    rig = Rig.opened()
+    lease = rig.hold(0, 1, b"o")
+    rig.ask_to_move(0)
+    cancelled = session_pb2.SessionNotGranted(outcome=types_pb2.ACQUIRE_OUTCOME_CANCELLED)
+    rig.acquire(0, 2)
+    assert rig.say(0, 3, not_granted=cancelled) == ["Refused"]
+    assert rig.machine.stream_ended_by(0, rig.stream, None) is StreamEnd.LEFT
+    assert reason(lease, 0) is LostReason.SESSION_ENDED
+
+
+def test_outdated_credentials_put_acquires_off_from_the_connection_on() -> None:
+    rig = Rig.opened()
+    rig.hold(0, 1, b"o")
+    rig.machine.outdated()
+    assert rig.machine.wants_connection
+    assert rig.acquire(0, 2) == ["acquire 3"]
+    rig.connect(0)
+    assert rig.acquire(0, 3) == []
+    rig.machine.attempt_failed(0, Fate.DECLINED)
+    assert rig.machine.stays(0)
+    assert rig.seen() == ["acquire 4"]
+    # The next attempt is the driver's, which looks at the files.
+    assert rig.alarm() == INTERVAL and not rig.machine.wants_connection
 
 
 TABLE = json.loads((Path(__file__).parents[3] / "tests" / "clients" / "moves.json").read_text())

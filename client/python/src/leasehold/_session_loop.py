@@ -344,9 +344,13 @@ class SessionLoop(Events):
             return
         error = least_final(errors) or ConnectError.ended(self._endpoints())
         asked = error.failure.retry_after if error.failure else None
-        if self._machine.goes_on_outdated(moment):
-            self._renewing.failed(moment)
-            log.warning("newer credentials are not taken, and those before stay in use: %s", error)
+        is_outdated = self._machine.is_outdated
+        if self._machine.stays(moment):
+            if is_outdated:
+                self._renewing.failed(moment)
+                log.warning("newer credentials are not taken, and those before stay in use: %s", error)
+            else:
+                log.info("failed to move the session to another stream; it stays where it is: %s", error)
             return
         self._machine.connect_failed(moment, error)
         if asked is None and self._machine.is_orphaned(moment):

@@ -211,7 +211,10 @@ class Answers(Resuming):
             self.send_unsent(now)
 
     def _draining(self, now: int, draining: session_pb2.SessionDraining) -> None:
-        if self.stream:
+        if draining.keeps_serving:
+            log.debug("the coordinator asks the session to move")
+            self.ask_to_move()
+        elif self.stream:
             until = now + from_wire(draining.deadline)
             self.stream.draining = until
             if self.stream.opened:

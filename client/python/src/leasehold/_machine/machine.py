@@ -198,6 +198,8 @@ class Machine(Answers):
         if not stream.silent and opened.silent_from + opened.ttl // 2 <= now:
             log.info("no heartbeat was answered by %s for half the TTL: the session is to move", stream.endpoint)
             stream.silent = True
+        if stream.move_again_at is not None and stream.move_again_at <= now:
+            stream.asked_to_move, stream.move_again_at = True, None
         if opened.next_heartbeat <= now:
             interval = opened.heartbeat_interval
             if stream.draining is not None:

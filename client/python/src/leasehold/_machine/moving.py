@@ -19,6 +19,8 @@ log = logging.getLogger("leasehold")
 
 SETTLING = SECOND
 """Time that a coordinator which goes away has to answer requests in flight."""
+MOVE_AGAIN = 10 * SECOND
+"""Pause before a session that could not move as asked tries again."""
 SHORTEST_ATTEMPT = 50 * MILLISECOND
 """Attempts to resume are not given up faster than this, however little time is left."""
 
@@ -42,15 +44,23 @@ class Moving(Requests):
         if self.stream:
             self.stream.outdated = True
 
-    def goes_on_outdated(self, now: int) -> bool:
-        """Handles the failure of every attempt to open the session with the present credentials.
+    def ask_to_move(self) -> None:
+        """Notes that the coordinator, which goes on serving, asked the session to move. A pause after a failed move goes on."""
+        if self.stream and self.stream.move_again_at is None:
+            self.stream.asked_to_move = True
 
-        The present stream goes on with the former ones, unless there is another reason to leave it. Returns whether it goes on.
+    def stays(self, now: int) -> bool:
+        """Handles the failure of every attempt to open the session on another stream.
+
+        The session stays on the present one, with outdated credentials if need be, unless that has to be left. Returns whether it
+        stays.
         """
-        if self.stream is None or self.stream.must_be_left:
+        stream = self.stream
+        if stream is None or stream.must_be_left:
             return False
-        self.stream.outdated = False
-        self.send_unsent(now)
+        if stream.asked_to_move:
+            stream.asked_to_move, stream.move_again_at = False, now + MOVE_AGAIN
+        stream.outdated = False
         return True
 
     def attempt_limit(self, now: int) -> int:

@@ -6,12 +6,17 @@ At most two streams at a time. `stream` has the session open on it. `next` is to
 | `stream` | `next` | a hold is | its owner id is | releases and changes | acquires |
 |---|---|---|---|---|---|
 | open | – | held | the confirmed one | are sent | are sent |
+| outdated, or asked to move | – | held | the confirmed one | are sent | are sent |
+| outdated, or asked to move | connected | held | the confirmed one | are put off | are put off |
 | to be left | – | held | the confirmed one | are sent | are put off |
 | to be left | connected | held | the confirmed one | are put off | are put off |
 | to be left, not heard | asked | held | that or `next` | are put off | are put off |
 | to be left, deaf | – or connected | held | that or one tried | are put off | are put off |
 | –, it broke | any | suspended, if there is a grace; else lost | as above | are put off, or fail | are put off |
 | –, its coordinator stopped | any | held | as above | are put off | are put off |
+
+A stream that is outdated or asked to move need not be left: if no other one can be opened, the session stays on it and tries again
+later. From `next` asked on, it is as any stream that is to be left.
 """
 
 from __future__ import annotations
@@ -83,6 +88,11 @@ class State:
         return self.stream is not None and self.stream.draining is not None
 
     @property
+    def is_outdated(self) -> bool:
+        """Whether the stream was opened with credentials that have been replaced, and the session moves because of that."""
+        return self.stream is not None and self.stream.outdated
+
+    @property
     def is_closing(self) -> bool:
         """Whether the session has said `close` on its stream."""
         return self.stream is not None and self.stream.closing is not None
@@ -106,6 +116,11 @@ class State:
     def takes_changes(self) -> bool:
         """Whether releases and changes can be sent: not while they could cross a change of owner."""
         return self.stream is not None and self.stream.is_heard and self.next is None
+
+    @property
+    def takes_acquires(self) -> bool:
+        """Whether acquires can be sent: not from the moment at which there is a stream to move to."""
+        return self.stream is not None and self.stream.accepts and not (self.next and self.stream.is_to_be_left)
 
     @property
     def is_unsettled(self) -> bool:

@@ -133,6 +133,10 @@ class Stream:
         self.silent = False
         # It was opened with credentials that have been replaced: the session moves before they expire.
         self.outdated = False
+        # The coordinator asked this session to move, but goes on serving it.
+        self.asked_to_move = False
+        # No other stream could be opened: the time at which the session tries again to move as asked.
+        self.move_again_at: int | None = None
         self.hearing = Hearing.OPEN
         self.withheld: list[session_pb2.SessionResponse] = []
         # `close` was sent; the stream is cut if it has not ended by then.
@@ -157,7 +161,8 @@ class Stream:
     @property
     def is_to_be_left(self) -> bool:
         """Whether the session is to move to another stream."""
-        return self.opened is not None and self.closing is None and (self.must_be_left or self.outdated)
+        may_be_left = self.outdated or self.asked_to_move
+        return self.opened is not None and self.closing is None and (self.must_be_left or may_be_left)
 
     @property
     def must_be_left(self) -> bool:
@@ -171,8 +176,8 @@ class Stream:
 
     @property
     def accepts(self) -> bool:
-        """Whether acquires may be sent on it."""
-        return self.opened is not None and self.closing is None and not self.is_to_be_left
+        """Whether acquires may be sent on it, until there is a connection to move to."""
+        return self.opened is not None and self.closing is None and not self.must_be_left
 
     def number_request(self, expects: InFlight) -> int:
         """Numbers a request and remembers what its answer is for. Numbers are never used again on a stream."""
@@ -253,4 +258,4 @@ class Stream:
         if self.opened is None:
             return self.open_by
         silence = self.opened.silent_from + (self.opened.ttl if self.silent else self.opened.ttl // 2)
-        return earlier(self.opened.next_heartbeat, silence)
+        return earlier(earlier(self.opened.next_heartbeat, silence), self.move_again_at)

@@ -30,7 +30,7 @@ class Waits(State):
     def send_acquire(self, now: int, number: int) -> None:
         """Sends an acquire, if the stream takes it."""
         stream, waiting = self.stream, self.waiting.get(number)
-        if stream is None or waiting is None or not stream.accepts or waiting.sent_as is not None:
+        if stream is None or waiting is None or not self.takes_acquires or waiting.sent_as is not None:
             return
         if waiting.retry_at is not None and now < waiting.retry_at:
             return
