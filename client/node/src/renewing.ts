@@ -5,8 +5,6 @@ import { jitter } from "./pauses";
 const LOOK = 1000;
 /** Time within which all clients that see a file change move their sessions: many have the same file. */
 const SPREAD = 5000;
-/** Pause before a session tries again, if no coordinator takes the newer credentials. */
-const AGAIN = 10_000;
 
 /** Schedule of moves to a stream with newer credentials. */
 export class Renewing {
@@ -27,10 +25,5 @@ export class Renewing {
       this.#at = now + jitter(SPREAD);
     }
     return this.#at <= now;
-  }
-
-  /** Notes that no coordinator took the newer credentials. */
-  failed(now: Moment): void {
-    this.#at = now + AGAIN;
   }
 }

@@ -207,7 +207,7 @@ export class SessionLoop implements Receiver {
       const { credentials, log } = this.settings;
       if (current && this.#renewing.isDue(now, () => credentials.version !== current.credentials)) {
         log.debug("moving the session to a connection with newer credentials");
-        this.machine.outdated();
+        this.machine.askToMove();
       }
     });
   }
@@ -391,7 +391,7 @@ export class SessionLoop implements Receiver {
 
   /** Handles a round in which no coordinator opened the session. */
   #roundFailed(now: Moment, errors: readonly ConnectError[]): void {
-    const { log } = this.settings;
+    const { credentials, log } = this.settings;
     if (this.#mustOpen) {
       // Whoever opens a session wants to know at once: an answer says more than the lack of one.
       this.#failed = best(errors, (error) => [error.isAnswer, error.isRetryable]);
@@ -400,11 +400,14 @@ export class SessionLoop implements Receiver {
     }
     // The session waits as long as one coordinator may serve later.
     const error = best(errors, (error) => [error.isRetryable, error.isAnswer]);
-    if (this.machine.goesOnOutdated(now)) {
-      this.#renewing.failed(now);
-      log.warn(
-        `newer credentials are not accepted, and those before stay in use: ${error.message}`,
-      );
+    if (this.machine.staysAfterRound(now)) {
+      if (this.#current?.credentials === credentials.version) {
+        log.info(`no coordinator took the session over, and it stays: ${error.message}`);
+      } else {
+        log.warn(
+          `newer credentials are not accepted, and those before stay in use: ${error.message}`,
+        );
+      }
       return;
     }
     log.debug(error.message);

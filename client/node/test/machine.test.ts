@@ -9,6 +9,7 @@ import type { StreamEnd } from "../src/machine/machine";
 import type { Effect } from "../src/machine/pending";
 import { toId } from "../src/wire";
 import {
+  ASKS,
   acks,
   BUSY,
   CANCELLED,
@@ -508,16 +509,17 @@ describe("a move", () => {
 
   test("to newer credentials goes on, or leaves everything as it was", () => {
     const rig = Rig.holding();
-    rig.machine.outdated();
+    rig.machine.askToMove();
     rig.connect(10).want("open").wantState(10, 0, "held");
     rig.hear(20, 1, opensWith([rig.next()])).want("close", "opened");
 
     const other = Rig.holding();
-    other.machine.outdated();
-    other.acquire(5, 2).connect(10);
-    other.hear(20, 1, failsWith(Code.UNAUTHENTICATED, "UNAUTHENTICATED")).want("hang up");
-    assert(other.machine.goesOnOutdated(30));
-    other.tick(31).want("acquire 3 lock2").wantState(40, 0, "held");
+    other.machine.askToMove();
+    other.connect(10).acquire(15, 2).want("");
+    const refused = failsWith(Code.UNAUTHENTICATED, "UNAUTHENTICATED");
+    other.hear(20, 1, refused).want("acquire 3 lock2", "hang up");
+    assert(other.machine.staysAfterRound(30));
+    other.wantState(40, 0, "held");
   });
 
   test("with more than a MiB goes in parts", () => {
@@ -542,6 +544,106 @@ describe("a move", () => {
     }
     assert(outputs.length > 1);
     assert.equal(resumed, count);
+  });
+});
+
+describe("a session that is asked to move", () => {
+  /** Lets the heartbeats up to this time be sent and answered. */
+  function beat(rig: Rig, from: number, until: number): void {
+    for (let sequence = from; sequence * INTERVAL < until; sequence++) {
+      rig.tick(sequence * INTERVAL).want(`heartbeat ${sequence}`);
+      rig.ack(sequence * INTERVAL, sequence, 9900).want("");
+    }
+  }
+
+  test("takes its holds and places along", () => {
+    const rig = Rig.holding().acquire(0, 2).hear(0, 3, queuedAs("ticket"));
+    rig.hear(10, 0, ASKS).want("");
+    assert(rig.machine.wantsConnection && !rig.machine.isDraining);
+    rig.tick(10).want("");
+    rig.connect(20).want("open");
+    assert.equal(rig.resumes.length, 2);
+    const opened = opensInPlace(rig.next(1));
+    const holds = opensWith([rig.next()]);
+    assert(opened.case === "opened" && holds.case === "opened");
+    opened.value.resumed = [...(opened.value.resumed ?? []), ...(holds.value.resumed ?? [])];
+    rig.hear(30, 1, opened).want("close", "opened").wantState(30, 0, "held");
+    assert(!rig.machine.wantsConnection);
+  });
+
+  test("moves if it has nothing", () => {
+    const rig = Rig.open().hear(10, 0, ASKS).want("");
+    assert(rig.machine.wantsConnection);
+    rig.connect(20).want("open").hear(30, 1, opensWith()).want("close", "opened");
+  });
+
+  test("asks on the old stream until there is another", () => {
+    const rig = Rig.holding().hear(10, 0, ASKS).acquire(20, 2).want("acquire 3 lock2");
+    const former = rig.stream;
+    // What is on its way is waited for, and nothing is added to it.
+    rig.connect(30).want("").acquire(40, 3).want("").release(40, 0, 80).want("");
+    rig.hear(50, 3, grants(0, granted(2, 2)), former).want("acquired 2", "open");
+    rig
+      .hear(60, 1, opensWith([rig.next()]))
+      .want("close", "opened", "release 2 of 1", "acquire 3 lock3");
+  });
+
+  for (const wasAsked of [true, false]) {
+    test(`stays and tries again after 10 s if it can't${wasAsked ? ", asked again or not" : ""}`, () => {
+      const rig = Rig.holding().hear(10, 0, ASKS);
+      const { stream } = rig;
+      rig.connect(20).want("open").acquire(30, 2).want("");
+      rig.attemptFailed(40, "declined").want("acquire 3 lock2");
+      rig.stream = stream;
+      assert(rig.machine.staysAfterRound(50) && !rig.machine.wantsConnection);
+      rig.grant(60, 3, 2, 2).want("acquired 2").acquire(70, 3).want("acquire 4 lock3");
+      if (wasAsked) {
+        rig.hear(80, 0, ASKS);
+        rig.machine.askToMove();
+      }
+      beat(rig, 1, 10_000);
+      rig.tick(10_049).wantAlarm(10_050);
+      assert(!rig.machine.wantsConnection);
+      rig.tick(10_050).wantState(10_050, 0, "held");
+      assert(rig.machine.wantsConnection);
+      rig.connect(10_060).tick(11_060);
+      rig.hear(11_070, 1, opensWith([rig.next(0), rig.next(1)]));
+      assert.match(rig.seen, /close; opened; acquire \d+ lock3$/);
+    });
+  }
+
+  test("leaves at once when its coordinator drains after all", () => {
+    const rig = Rig.holding().hear(10, 0, ASKS);
+    assert(rig.machine.staysAfterRound(20));
+    rig.hear(30, 0, DRAINS).want("draining").acquire(30, 2).want("");
+    assert(rig.machine.wantsConnection && !rig.machine.staysAfterRound(40));
+    rig.tick(40).want("heartbeat 1");
+  });
+
+  test("leaves at once when its stream falls silent", () => {
+    const rig = Rig.holding().hear(10, 0, ASKS);
+    assert(rig.machine.staysAfterRound(20));
+    rig.tick(INTERVAL).tick(5000);
+    assert(rig.machine.wantsConnection && !rig.machine.staysAfterRound(5010));
+  });
+
+  for (const [name, said, end, state] of [
+    ["stops", DRAINS, "stopped", "held"],
+    ["asks again and ends the stream", ASKS, "left", "session_ended"],
+  ] as const) {
+    test(`has its holds ${state} when its coordinator ${name} during the attempt`, () => {
+      const rig = Rig.holding().hear(10, 0, ASKS);
+      const former = rig.stream;
+      rig.connect(20).want("open").hear(30, 0, said, former).want("");
+      assert.equal(rig.machine.streamEndedBy(40, former), end);
+      rig.wantState(40, 0, state).hear(50, 1, opensWith([rig.next()]));
+      rig.wantState(50, 0, state);
+    });
+  }
+
+  test("takes a cancelled wait for what it is", () => {
+    const rig = Rig.holding().acquire(0, 2).hear(10, 0, ASKS);
+    rig.hear(20, 3, CANCELLED).want("failed 2 refused");
   });
 });
 
@@ -677,30 +779,37 @@ describe("the end of a stream", () => {
     assert.equal(rig.resumes.length, 0);
   });
 
-  for (const [name, drains, why, end, state] of [
+  for (const [name, said, why, end, state] of [
     [
       "stopped, as the status says",
-      false,
+      undefined,
       failure(Code.UNAVAILABLE, "DRAINING"),
       "stopped",
       "held",
     ],
-    ["plain after draining", true, undefined, "stopped", "held"],
-    ["plain", false, undefined, "left", "session_ended"],
-    ["broken while draining", true, failure(Code.UNAVAILABLE, "", true), "left", "session_ended"],
+    ["plain after draining", DRAINS, undefined, "stopped", "held"],
+    ["plain", undefined, undefined, "left", "session_ended"],
+    ["plain after it asked to move", ASKS, undefined, "left", "session_ended"],
+    ["broken while draining", DRAINS, failure(Code.UNAVAILABLE, "", true), "left", "session_ended"],
     [
       "identity expired",
-      false,
+      undefined,
       failure(Code.UNAUTHENTICATED, "IDENTITY_EXPIRED"),
       "disowned",
       "suspended",
     ],
-    ["silent", false, failure(Code.DEADLINE_EXCEEDED, "SESSION_SILENT"), "left", "session_ended"],
+    [
+      "silent",
+      undefined,
+      failure(Code.DEADLINE_EXCEEDED, "SESSION_SILENT"),
+      "left",
+      "session_ended",
+    ],
   ] as const) {
     test(`is judged by its status: ${name}`, () => {
       const rig = Rig.holding();
-      if (drains) {
-        rig.hear(10, 0, DRAINS);
+      if (said) {
+        rig.hear(10, 0, said);
       }
       assert.equal(rig.machine.streamEndedBy(20, rig.stream, why), end);
       rig.wantState(20, 0, state);
@@ -781,7 +890,7 @@ test("random inputs: no request id is used twice, and every caller is answered e
       now += random(800);
       const id = random(30);
       const stream = rig.stream - random(2);
-      switch (random(17)) {
+      switch (random(18)) {
         case 0:
         case 1:
           if (rig.machine.wantsConnection) {
@@ -813,7 +922,7 @@ test("random inputs: no request id is used twice, and every caller is answered e
           rig.hear(now, id, releasedAs(random(2) === 0), stream);
           break;
         case 10:
-          rig.hear(now, 0, DRAINS, stream);
+          rig.hear(now, 0, random(2) === 0 ? ASKS : DRAINS, stream);
           break;
         case 11:
           rig.end(now, ENDS[random(4)] ?? "left");
@@ -836,6 +945,9 @@ test("random inputs: no request id is used twice, and every caller is answered e
           if (rig.leases.length > 0) {
             rig.change(now, someLease(), DOWNGRADE, ++asked);
           }
+          break;
+        case 17:
+          rig.machine.staysAfterRound(now);
           break;
       }
       note();

@@ -1,5 +1,5 @@
 /**
- * Relay between clients and a coordinator, whose connections can be cut, or fall silent.
+ * Relay between clients and a coordinator, whose connections can be cut or refused, or fall silent.
  *
  * @module
  */
@@ -13,6 +13,8 @@ export class Relay implements AsyncDisposable {
   /** Pending in a silence. */
   #silence: Promise<void> | undefined;
   #speak: () => void = () => undefined;
+  /** Whether new connections are ended at once. */
+  isRefusing = false;
 
   private constructor(listener: Server) {
     this.#listener = listener;
@@ -22,6 +24,10 @@ export class Relay implements AsyncDisposable {
   static async before(url: string): Promise<Relay> {
     const { hostname, port } = new URL(url);
     const listener = createServer((client) => {
+      if (relay.isRefusing) {
+        client.destroy();
+        return;
+      }
       const server = connect(Number(port), hostname);
       for (const [from, to] of [
         [client, server],

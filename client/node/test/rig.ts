@@ -383,6 +383,8 @@ export function loses(owner: number, reason: LostReason): Response {
 }
 
 export const DRAINS: Response = { case: "draining", value: { deadline: toDuration(8000) } };
+/** Asks the session to move; the coordinator goes on serving. */
+export const ASKS: Response = { case: "draining", value: { keepsServing: true } };
 export const CLOSED: Response = { case: "closed", value: {} };
 export const BUSY: Response = { case: "notGranted", value: { outcome: AcquireOutcome.BUSY } };
 export const CANCELLED: Response = {

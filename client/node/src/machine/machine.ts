@@ -254,6 +254,7 @@ export class Machine extends Moving {
       );
       stream.isSilent = true;
     }
+    this.tickMoveAgain(now, stream);
     if (opened.nextHeartbeat <= now) {
       const interval = stream.isDraining
         ? Math.min(opened.heartbeatInterval, opened.ttl / DRAINING_HEARTBEATS)
@@ -286,10 +287,14 @@ export class Machine extends Moving {
         stream.withheld.push(message);
       }
       // An end counts at once, whatever becomes of the attempt: somebody else may have the lock.
-      if (message.response.case === "lost") {
-        this.lostInDoubt(now, message.response.value.locks);
-      } else if (message.response.case === "closed") {
+      const { response } = message;
+      if (response.case === "lost") {
+        this.lostInDoubt(now, response.value.locks);
+      } else if (response.case === "closed") {
         this.#hangUp(now, stream);
+      } else if (response.case === "draining" && !response.value.keepsServing) {
+        // An end of the stream after this is the coordinator's stop, which leaves what is held.
+        stream.isDraining = true;
       }
       return;
     }
@@ -455,7 +460,12 @@ export class Machine extends Moving {
     }
   }
 
-  #drains(now: Moment, stream: Stream, { deadline }: SessionDraining): void {
+  #drains(now: Moment, stream: Stream, { deadline, keepsServing }: SessionDraining): void {
+    if (keepsServing) {
+      this.options.log.debug(`the coordinator at ${stream.endpoint} asks the session to move`);
+      this.askToMove();
+      return;
+    }
     stream.isDraining = true;
     if (stream.opened) {
       stream.opened.nextHeartbeat = now;

@@ -1,4 +1,4 @@
-import { type Moment, NEVER, since } from "../clock";
+import { after, type Moment, NEVER, since } from "../clock";
 import { ConnectError } from "../errors";
 import { failureOf } from "../failure";
 import type { LostLock, SessionResponse } from "../generated/leasehold/v1/session_pb";
@@ -14,6 +14,8 @@ import { Stream } from "./stream";
 const SETTLING = 1000;
 /** Time below which attempts to resume are not given up, however little is left. */
 const SHORTEST_ATTEMPT = 50;
+/** Pause before the session tries again to leave a stream that can go on, after no coordinator has opened another one. */
+const MOVE_AGAIN = 10_000;
 
 /**
  * Moves of the session to another stream.
@@ -41,24 +43,35 @@ export abstract class Moving extends Resume {
     return this.lastStream;
   }
 
-  /** Notes that the credentials with which the session was opened have been replaced. */
-  outdated(): void {
-    if (this.stream) {
-      this.stream.isOutdated = true;
+  /**
+   * Lets the session move although its stream can go on. Does nothing in the pause after attempts that failed, because the session tries
+   * again by itself.
+   */
+  askToMove(): void {
+    if (this.stream?.moveAgainAt === NEVER) {
+      this.stream.isToMove = true;
     }
   }
 
   /**
-   * Handles the failure of every attempt to open the session with the present credentials. The present stream goes on with the former
-   * ones, unless there is another reason to leave it. Returns whether it goes on.
+   * Handles a round in which no coordinator opened the session. The session stays on its stream if that can go on, and tries again after
+   * a pause. Returns whether it stays.
    */
-  goesOnOutdated(now: Moment): boolean {
+  staysAfterRound(now: Moment): boolean {
     if (!this.stream || this.stream.mustBeLeft) {
       return false;
     }
-    this.stream.isOutdated = false;
+    this.stream.isToMove = false;
+    this.stream.moveAgainAt = after(now, MOVE_AGAIN);
     this.sendUnsent(now);
     return true;
+  }
+
+  protected tickMoveAgain(now: Moment, stream: Stream): void {
+    if (stream.moveAgainAt <= now) {
+      stream.moveAgainAt = NEVER;
+      stream.isToMove = true;
+    }
   }
 
   /** Returns the time limit of an attempt, to connect and again to open: not all of the time that is left to the holds. */

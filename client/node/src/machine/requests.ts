@@ -48,9 +48,10 @@ export class Requests extends State {
 
   protected sendAcquire(now: Moment, id: number): void {
     const asked = this.waiting.get(id);
-    const { stream } = this;
+    const { next, stream } = this;
     if (
       !stream?.accepts ||
+      next ||
       !asked ||
       asked.sentAs !== 0 ||
       stream.holdsBack(asked.spec.actor, id)

@@ -40,14 +40,16 @@ export function inOrder(all: ReadonlyMap<number, unknown>): number[] {
  * State of a session over all the streams that it has in its life, and what all parts of its machine share.
  *
  * There are at most two streams. `stream` has the session open on it. `next` is to have it next: it is there while there is no `stream`,
- * or while that one is to be left (draining, silent, outdated), and from its connection on. Of what is held or waited for:
+ * or while that one is to be left (draining, silent) or the session is to move (newer credentials, or its coordinator has asked for it),
+ * and from its connection on. Of what is held or waited for:
  *
  * | `stream` | `next` | the hold is | its owner id is | releases and changes | acquires |
  * |---|---|---|---|---|---|
  * | open | – | held | the confirmed one | are sent | are sent |
+ * | open, to move | – | held | the confirmed one | are sent | are sent |
  * | to be left | – | held | the confirmed one | are sent | are put off |
- * | to be left | connected | held | the confirmed one | are put off | are put off |
- * | to be left, not heard | asked | held | that or next | are put off | are put off |
+ * | to move, or to be left | connected | held | the confirmed one | are put off | are put off |
+ * | to move, or to be left; not heard | asked | held | that or next | are put off | are put off |
  * | to be left, deaf | – or connected | held | that or one tried | are put off | are put off |
  * | –, it broke | any | suspended, or lost without a grace | as above | are put off, or fail | are put off |
  * | –, coordinator stopped | any | held | as above | are put off | are put off |

@@ -120,8 +120,13 @@ export class Stream {
   isDraining = false;
   /** Whether no heartbeat has been answered for a while: nothing new is asked of it. */
   isSilent = false;
-  /** Whether it was opened with credentials that have been replaced: the session moves before they expire. */
-  isOutdated = false;
+  /**
+   * Whether the session is to move although the stream can go on: the credentials that opened it have been replaced, or its coordinator,
+   * which goes on serving, has asked for it.
+   */
+  isToMove = false;
+  /** When the session tries again to move, after a round in which no coordinator opened it; NEVER without such a round. */
+  moveAgainAt: Moment = NEVER;
   hearing: Hearing = "open";
   withheld: SessionResponse[] = [];
   /** NEVER until close was sent; the stream is cut if it has not ended by then. */
@@ -169,9 +174,9 @@ export class Stream {
     return this.closing !== NEVER;
   }
 
-  /** Whether the session is to move to another stream. */
+  /** Whether the session looks for another stream, because it must or should leave this one. */
   get isToBeLeft(): boolean {
-    return this.opened !== undefined && !this.isClosing && (this.mustBeLeft || this.isOutdated);
+    return this.opened !== undefined && !this.isClosing && (this.mustBeLeft || this.isToMove);
   }
 
   /** Whether the stream can't go on for long as it is. */
@@ -184,9 +189,9 @@ export class Stream {
     return this.hearing === "open";
   }
 
-  /** Whether acquires may be sent on it. */
+  /** Whether acquires may be sent on it, as long as there is no next stream. */
   get accepts(): boolean {
-    return this.opened !== undefined && !this.isClosing && !this.isToBeLeft;
+    return this.opened !== undefined && !this.isClosing && !this.mustBeLeft;
   }
 
   /**
@@ -286,6 +291,7 @@ export class Stream {
       return this.openBy;
     }
     const { ttl, nextHeartbeat, silentFrom } = this.opened;
-    return Math.min(nextHeartbeat, after(silentFrom, this.isSilent ? ttl : ttl / 2));
+    const missedAt = after(silentFrom, this.isSilent ? ttl : ttl / 2);
+    return Math.min(nextHeartbeat, missedAt, this.moveAgainAt);
   }
 }
