@@ -12,7 +12,8 @@ import java.util.concurrent.CompletableFuture;
  * Lease stream, through which a client holds locks for as long as the stream lives. All methods may be called from any thread.
  *
  * <p>When its coordinator is about to go away, or falls silent, the session moves to another one, and takes along what it holds and waits
- * for. When its coordinator stops before that, holds stay held until their own deadlines, and the session resumes them on the first
+ * for. When its coordinator asks it to move and goes on serving, it stays where it is until another stream is open. When its coordinator
+ * stops before the session has moved, holds stay held until their own deadlines, and the session resumes them on the first
  * coordinator that it reaches. When its stream breaks, every lock of it is lost at once, or suspended if it has a grace, and the session is
  * made anew in the background; acquires that were waiting go on waiting, in their old place where that still stands. Locks are never
  * re-taken by themselves.

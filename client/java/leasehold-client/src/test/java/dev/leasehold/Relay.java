@@ -9,12 +9,14 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.locks.ReentrantLock;
 
-/** Relay between clients and a coordinator, whose connections can be cut, or fall silent. */
+/** Relay between clients and a coordinator, whose connections can be cut or refused, or fall silent. */
 final class Relay implements AutoCloseable {
     private final ServerSocket listener = new ServerSocket(0, 50, InetAddress.getByName("127.0.0.1"));
     private final List<Socket> open = new ArrayList<>();
     private final ReentrantLock speaking = new ReentrantLock();
     private String target;
+    /** Whether new connections are closed at once. */
+    volatile boolean isRefusing;
 
     Relay() throws IOException {}
 
@@ -24,6 +26,10 @@ final class Relay implements AutoCloseable {
         start(() -> {
             while (true) {
                 Socket client = listener.accept();
+                if (isRefusing) {
+                    client.close();
+                    continue;
+                }
                 String[] parts = target.split(":");
                 Socket server = new Socket(parts[0], Integer.parseInt(parts[1]));
                 synchronized (open) {

@@ -128,10 +128,15 @@ final class Dialling {
         }
         // The session waits as long as one coordinator may serve later.
         ConnectFailure leastFinal = best(failures, retries.thenComparing(answers));
-        if (session.machine.goesOnOutdated(now)) {
-            session.renews.failed(now);
-            LOG.log(
-                    System.Logger.Level.WARNING, "newer credentials are not accepted, and those before stay in use: {0}", leastFinal);
+        if (session.machine.staysAfterRound(now)) {
+            if (session.current.credentials == session.settings.credentials().version()) {
+                LOG.log(System.Logger.Level.INFO, "no coordinator took the session over, and it stays: {0}", leastFinal);
+            } else {
+                LOG.log(
+                        System.Logger.Level.WARNING,
+                        "newer credentials are not accepted, and those before stay in use: {0}",
+                        leastFinal);
+            }
             return;
         }
         LOG.log(System.Logger.Level.DEBUG, "no coordinator opened the session: {0}", leastFinal);

@@ -9,8 +9,6 @@ final class Renewing {
     private static final long LOOK = Moments.SECONDS;
     /** Time within which all clients that see a file change move their sessions: many have the same file. */
     private static final long SPREAD = 5 * Moments.SECONDS;
-    /** Pause before a session tries again, if no coordinator takes the newer credentials. */
-    private static final long AGAIN = 10 * Moments.SECONDS;
 
     private long lookedAt = Moments.NEVER;
     private long at = Moments.NEVER;
@@ -29,10 +27,5 @@ final class Renewing {
             at = Moments.after(now, Pauses.jitter(SPREAD));
         }
         return at <= now;
-    }
-
-    /** Notes that no coordinator took the newer credentials. */
-    void failed(long now) {
-        at = Moments.after(now, AGAIN);
     }
 }

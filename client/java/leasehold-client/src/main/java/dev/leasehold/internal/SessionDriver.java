@@ -338,7 +338,7 @@ public final class SessionDriver {
         Connection on = current;
         if (on != null && renews.isDue(now, () -> settings.credentials().version() != on.credentials)) {
             LOG.log(System.Logger.Level.DEBUG, "moving the session to a connection with newer credentials");
-            machine.outdated();
+            machine.askToMove();
         }
     }
 

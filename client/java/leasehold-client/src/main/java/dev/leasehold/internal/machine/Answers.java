@@ -56,7 +56,7 @@ final class Answers {
                 long until = asked.hasWithin() ? Moments.after(now, Moments.nanos(asked.getWithin())) : Moments.NEVER;
                 machine.holds.ask(asked.getOwnerId(), now, new ReleaseRequest(asked.getReason(), until));
             }
-            case DRAINING -> machine.draining(now, Moments.nanos(message.getDraining().getDeadline()));
+            case DRAINING -> machine.draining(now, message.getDraining());
             case CLOSED -> machine.hangUp(now, machine.stream.number);
             case QUEUED -> machine.waits.queued(id, message.getQueued());
             case ERROR -> failed(now, id, Failures.of(message.getError()));

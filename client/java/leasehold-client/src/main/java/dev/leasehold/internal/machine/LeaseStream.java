@@ -115,8 +115,13 @@ final class LeaseStream {
     boolean isDraining;
     /** Set if no heartbeat has been answered for a while: nothing new is asked of it. */
     boolean isSilent;
-    /** Set if it was opened with credentials that have been replaced: the session moves before they expire. */
-    boolean isOutdated;
+    /**
+     * Set if the session is to move although the stream can go on: the credentials that opened it have been replaced, or its coordinator,
+     * which goes on serving, has asked for it.
+     */
+    boolean isToMove;
+    /** When the session tries again to move, after a round in which no coordinator opened it; {@link Moments#NEVER} without such a round. */
+    long moveAgainAt = Moments.NEVER;
 
     Hearing hearing = Hearing.OPEN;
     List<SessionResponse> withheld = new ArrayList<>();
@@ -159,9 +164,9 @@ final class LeaseStream {
         return closing != Moments.NEVER;
     }
 
-    /** Returns whether the session is to move to another stream. */
+    /** Returns whether the session looks for another stream, because it must or should leave this one. */
     boolean isToBeLeft() {
-        return isOpen() && !isClosing() && (mustBeLeft() || isOutdated);
+        return isOpen() && !isClosing() && (mustBeLeft() || isToMove);
     }
 
     /** Returns whether the stream can't go on for long as it is. */
@@ -174,9 +179,9 @@ final class LeaseStream {
         return hearing == Hearing.OPEN;
     }
 
-    /** Returns whether acquires may be sent on it. */
+    /** Returns whether acquires may be sent on it, as long as there is no next stream. */
     boolean accepts() {
-        return isOpen() && !isClosing() && !isToBeLeft();
+        return isOpen() && !isClosing() && !mustBeLeft();
     }
 
     /** Numbers a request and remembers what its answer is for; null if it has none. Numbers are never used again on a stream. */
@@ -270,6 +275,6 @@ final class LeaseStream {
             return openBy;
         }
         long patience = isSilent ? terms.ttl : terms.ttl / 2;
-        return Math.min(terms.nextHeartbeat, Moments.after(terms.silentFrom, patience));
+        return Math.min(Math.min(terms.nextHeartbeat, moveAgainAt), Moments.after(terms.silentFrom, patience));
     }
 }

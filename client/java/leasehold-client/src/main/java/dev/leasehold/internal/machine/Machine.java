@@ -6,6 +6,7 @@ import dev.leasehold.Failure;
 import dev.leasehold.LostReason;
 import dev.leasehold.internal.machine.Output.AcquireResult;
 import dev.leasehold.internal.machine.Output.HoldResult;
+import dev.leasehold.v1.SessionDraining;
 import dev.leasehold.v1.SessionOpen;
 import dev.leasehold.v1.SessionRequest;
 import dev.leasehold.v1.SessionResponse;
@@ -20,14 +21,16 @@ import java.util.function.Supplier;
  * done. Acquires and releases may come with a time that is a little earlier than that of the input before.
  *
  * <p>There are at most two streams. {@code stream} has the session open on it. {@code next} is to have it next: it is there while there is
- * no stream, or while that one is to be left (draining, silent, outdated), and from its connection on. Of what is held or waited for:
+ * no stream, or while that one is to be left (draining, silent) or the session is to move (newer credentials, or its coordinator has asked
+ * for it), and from its connection on. Of what is held or waited for:
  *
  * <pre>
  * stream                   next                 the hold is          its owner id is       releases and changes  acquires
  * open                     -                    held                 the confirmed one     are sent              are sent
+ * open, to move            -                    held                 the confirmed one     are sent              are sent
  * to be left               -                    held                 the confirmed one     are sent              are put off
- * to be left               connected            held                 the confirmed one     are put off           are put off
- * to be left, not heard    asked                held                 that or next          are put off           are put off
+ * to move, or to be left   connected            held                 the confirmed one     are put off           are put off
+ * the same, not heard      asked                held                 that or next          are put off           are put off
  * to be left, deaf         - or connected       held                 that or one tried     are put off           are put off
  * -, it broke              any                  suspended, or lost   as above              are put off, or fail  are put off
  *                                               without a grace
@@ -50,6 +53,8 @@ public final class Machine {
      * TTL is left to resume in when that coordinator has stopped.
      */
     private static final int DRAINING_HEARTBEATS = 5;
+    /** Pause before the session tries again to leave a stream that can go on, after no coordinator has opened another one. */
+    private static final long MOVE_AGAIN = 10 * Moments.SECONDS;
     /** Time for which the store keeps the places of waiters whose coordinator has stopped. */
     private static final long PLACES_KEPT = 10 * Moments.SECONDS;
 
@@ -231,6 +236,9 @@ public final class Machine {
                 answers.lostInDoubt(now, message.getLost().getLocksList());
             } else if (message.hasClosed()) {
                 hangUp(now, number);
+            } else if (message.hasDraining() && !message.getDraining().getKeepsServing()) {
+                // An end of the stream after this is the coordinator's stop, which leaves what is held.
+                stream.isDraining = true;
             }
             return;
         }
@@ -290,22 +298,26 @@ public final class Machine {
         waits.failAll(asked -> asked.sentAs == 0 && (isDoomed || asked.spec.isTry()), AcquireFailure.unconnected(failure));
     }
 
-    /** Notes that the credentials with which the session was opened have been replaced. */
-    public void outdated() {
-        if (stream != null) {
-            stream.isOutdated = true;
+    /**
+     * Lets the session move although its stream can go on. Does nothing in the pause after attempts that failed, because the session tries
+     * again by itself.
+     */
+    public void askToMove() {
+        if (stream != null && stream.moveAgainAt == Moments.NEVER) {
+            stream.isToMove = true;
         }
     }
 
     /**
-     * Handles the failure of every attempt to open the session with the present credentials. The present stream goes on with the former
-     * ones, unless there is another reason to leave it. Returns whether it goes on.
+     * Handles a round in which no coordinator opened the session. The session stays on its stream if that can go on, and tries again after
+     * a pause. Returns whether it stays.
      */
-    public boolean goesOnOutdated(long now) {
+    public boolean staysAfterRound(long now) {
         if (stream == null || stream.mustBeLeft()) {
             return false;
         }
-        stream.isOutdated = false;
+        stream.isToMove = false;
+        stream.moveAgainAt = Moments.after(now, MOVE_AGAIN);
         sendUnsent(now);
         return true;
     }
@@ -457,6 +469,10 @@ public final class Machine {
             log(System.Logger.Level.INFO, "moving the session from " + on.endpoint + ": no heartbeat was answered for half the TTL");
             on.isSilent = true;
         }
+        if (on.moveAgainAt <= now) {
+            on.moveAgainAt = Moments.NEVER;
+            on.isToMove = true;
+        }
         if (terms.nextHeartbeat <= now) {
             long interval = terms.heartbeatInterval;
             if (on.isDraining) {
@@ -487,12 +503,17 @@ public final class Machine {
         }
     }
 
-    void draining(long now, long deadline) {
+    void draining(long now, SessionDraining said) {
+        if (said.getKeepsServing()) {
+            log(System.Logger.Level.DEBUG, "the coordinator at " + stream.endpoint + " asks the session to move");
+            askToMove();
+            return;
+        }
         stream.isDraining = true;
         if (stream.isOpen()) {
             stream.terms.nextHeartbeat = now;
         }
-        put(new Output.Draining(Moments.after(now, deadline)));
+        put(new Output.Draining(Moments.after(now, Moments.nanos(said.getDeadline()))));
     }
 
     /** Returns whether the coordinator has said that it is going away. */
@@ -518,6 +539,11 @@ public final class Machine {
     /** Returns whether releases and changes can be sent: not while they could cross a change of owner. */
     boolean takesChanges() {
         return stream != null && stream.isHeard() && next == null;
+    }
+
+    /** Returns whether acquires can be sent: not once there is another stream to ask. */
+    boolean takesAcquires() {
+        return stream != null && stream.accepts() && next == null;
     }
 
     /** Sends all that could not be asked so far, as far as the stream takes it. */

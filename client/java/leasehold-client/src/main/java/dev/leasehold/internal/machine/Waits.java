@@ -73,7 +73,7 @@ final class Waits {
     void send(long now, long id) {
         Waiting asked = waiting.get(id);
         LeaseStream stream = machine.stream;
-        if (stream == null || asked == null || asked.sentAs != 0 || !stream.accepts() || stream.holdsBack(asked.spec.actor(), id)) {
+        if (asked == null || asked.sentAs != 0 || !machine.takesAcquires() || stream.holdsBack(asked.spec.actor(), id)) {
             return;
         }
         machine.send(stream, stream.wake(now));

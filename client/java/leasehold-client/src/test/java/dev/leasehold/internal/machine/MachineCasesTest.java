@@ -4,6 +4,7 @@ import static dev.leasehold.internal.machine.Rig.INTERVAL;
 import static dev.leasehold.internal.machine.Rig.NO_WAIT;
 import static dev.leasehold.internal.machine.Rig.TTL;
 import static dev.leasehold.internal.machine.Rig.acks;
+import static dev.leasehold.internal.machine.Rig.asksToMove;
 import static dev.leasehold.internal.machine.Rig.at;
 import static dev.leasehold.internal.machine.Rig.drains;
 import static dev.leasehold.internal.machine.Rig.failsWith;
@@ -424,18 +425,19 @@ class MachineCasesTest {
 
     @ParameterizedTest
     @CsvSource({
-        "false, ANSWER, UNAVAILABLE, DRAINING, STOPPED, held",
-        "true, , , , STOPPED, held",
-        "false, , , , LEFT, session_ended",
-        "true, BROKEN, UNAVAILABLE, '', LEFT, session_ended",
-        "false, ANSWER, UNAUTHENTICATED, IDENTITY_EXPIRED, DISOWNED, suspended",
-        "false, ANSWER, DEADLINE_EXCEEDED, SESSION_SILENT, LEFT, session_ended",
+        "nothing, ANSWER, UNAVAILABLE, DRAINING, STOPPED, held",
+        "drains, , , , STOPPED, held",
+        "nothing, , , , LEFT, session_ended",
+        "asks to move, , , , LEFT, session_ended",
+        "drains, BROKEN, UNAVAILABLE, '', LEFT, session_ended",
+        "nothing, ANSWER, UNAUTHENTICATED, IDENTITY_EXPIRED, DISOWNED, suspended",
+        "nothing, ANSWER, DEADLINE_EXCEEDED, SESSION_SILENT, LEFT, session_ended",
     })
     void theEndOfAStreamIsJudgedByItsStatus(
-            boolean isDraining, Failure.Origin origin, Status.Code code, String reason, StreamEnd want, String state) {
+            String said, Failure.Origin origin, Status.Code code, String reason, StreamEnd want, String state) {
         Rig r = Rig.holding(0);
-        if (isDraining) {
-            r.message(10, 0, drains());
+        if (!said.equals("nothing")) {
+            r.message(10, 0, said.equals("drains") ? drains() : asksToMove());
         }
         Failure failure = origin == null
                 ? null
@@ -547,7 +549,7 @@ class MachineCasesTest {
                 // A caller reads the clock before it waits for its turn.
                 long early = now - random.nextInt(3);
                 String seen = "";
-                switch (random.nextInt(17)) {
+                switch (random.nextInt(18)) {
                     case 0, 1 -> seen = r.m.wantsConnection() ? r.connect(now) : "";
                     case 2 -> {
                         SessionOpened opened = r.resumes.isEmpty() ? opensWith() : opensWith(r.next(r.resumes.size() - 1));
@@ -563,12 +565,16 @@ class MachineCasesTest {
                     }
                     case 8 -> seen = r.messageOn(now, stream, id, queuedAs("ticket"));
                     case 9 -> seen = r.messageOn(now, stream, id, releasedAs(random.nextBoolean()));
-                    case 10 -> seen = r.messageOn(now, stream, 0, drains());
+                    case 10 -> seen = r.messageOn(now, stream, 0, random.nextBoolean() ? drains() : asksToMove());
                     case 11 -> seen = r.ended(now, random.nextBoolean() ? StreamEnd.LEFT : StreamEnd.values()[random.nextInt(4)]);
                     case 12 -> seen = r.attemptFailed(now, Fate.values()[random.nextInt(4)]);
                     case 13 -> seen = r.leases.isEmpty() ? "" : r.release(early, random.nextInt(r.leases.size()), ++asked);
                     case 14 -> seen = r.messageOn(now, stream, id, failsWith(Status.Code.UNAVAILABLE, "STORE_UNAVAILABLE"));
                     case 15 -> seen = r.messageOn(now, stream, 0, loses(random.nextInt(200), LostReason.LOST_REASON_TAKEN));
+                    case 16 -> {
+                        r.m.staysAfterRound(at(now));
+                        seen = r.seen();
+                    }
                     default -> seen = r.leases.isEmpty()
                             ? ""
                             : r.change(now, random.nextInt(r.leases.size()), Change.downgrade(), ++asked);

@@ -347,20 +347,19 @@ class MachineTest {
     @Test
     void newerCredentialsAreMovedToOrLeaveEverythingAsItWas() {
         Rig r = Rig.holding(0);
-        r.m.outdated();
+        r.m.askToMove();
         r.want(r.connect(10), "open");
         r.wantState(10, 0, "held");
         r.want(r.message(20, 1, opensWith(r.next())), "close", "opened");
 
         r = Rig.holding(0);
-        r.m.outdated();
-        r.acquire(5, 2, NO_WAIT);
+        r.m.askToMove();
         r.connect(10);
-        r.want(r.message(20, 1, failsWith(Status.Code.UNAUTHENTICATED, "UNAUTHENTICATED")), "hang up");
-        if (!r.m.goesOnOutdated(at(30))) {
-            fail("it does not go on");
+        r.want(r.acquire(15, 2, NO_WAIT), "");
+        r.want(r.message(20, 1, failsWith(Status.Code.UNAUTHENTICATED, "UNAUTHENTICATED")), "acquire 3 lock2", "hang up");
+        if (!r.m.staysAfterRound(at(30))) {
+            fail("it does not stay");
         }
-        r.want(r.seen(), "acquire 3 lock2");
         r.wantState(40, 0, "held");
     }
 

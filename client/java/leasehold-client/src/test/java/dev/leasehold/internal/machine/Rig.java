@@ -404,6 +404,11 @@ final class Rig {
         return SessionDraining.newBuilder().setDeadline(wire(8_000)).build();
     }
 
+    /** Asks the session to move; the coordinator goes on serving. */
+    static SessionDraining asksToMove() {
+        return SessionDraining.newBuilder().setKeepsServing(true).build();
+    }
+
     static SessionReleased releasedAs(boolean isReleased) {
         return SessionReleased.newBuilder().setReleased(isReleased).build();
     }
