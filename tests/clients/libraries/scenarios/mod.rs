@@ -197,7 +197,7 @@ scenarios! {
         mutant "the TTL is cut to 10 s" => "not held in the silence"
         Lines(losses::shortens_its_ttl);
     38 "spread by age" Real [] sessions::grows_old
-        mutant "all endpoints but the first are unknown" => "not spread"
+        mutant "all endpoints but the first are unknown" => "not all sessions moved"
         Lines(waits::knows_one_endpoint);
     39 "asked to move" Real [] sessions::asked_to_move
         mutant "a value is empty" => "did not move"
