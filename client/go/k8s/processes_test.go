@@ -27,17 +27,25 @@ const (
 	plain = "plain"
 	// guarded runs under Leading, and checks the hold.
 	guarded = "guarded"
+	// patient is guarded, with a TTL and times that end no leadership, however busy the machine is.
+	patient = "patient"
 )
 
 // beCandidate is a candidate's process: it runs an elector again and again. It writes a line for each thing that it does as the leader,
 // with the time before and the fencing token of its term.
 func beCandidate(identity, endpoint, body string) {
 	quiet := leasehold.WithLogger(slog.New(slog.DiscardHandler))
-	client, err := leasehold.New(endpoint, quiet, leasehold.WithTTL(ttl))
+	lives := ttl
+	var options []k8s.Option
+	if body == patient {
+		lives = time.Minute
+		options = append(options, k8s.WithLockDelay(0))
+	}
+	client, err := leasehold.New(endpoint, quiet, leasehold.WithTTL(lives))
 	if err != nil {
 		panic(err)
 	}
-	lock := k8s.New(client, name, identity)
+	lock := k8s.New(client, name, identity, options...)
 	act := func(ctx context.Context, token int64, check func() error) {
 		for {
 			at := clock.Now()
@@ -56,8 +64,12 @@ func beCandidate(identity, endpoint, body string) {
 			}
 		}
 	}
+	set := config(lock, lead)
+	if body == patient {
+		set.LeaseDuration, set.RenewDeadline = time.Minute, 30*time.Second
+	}
 	for {
-		elector, err := leaderelection.NewLeaderElector(config(lock, lead))
+		elector, err := leaderelection.NewLeaderElector(set)
 		if err != nil {
 			panic(err)
 		}
@@ -141,15 +153,15 @@ func (c *candidate) awaitLead(since clock.Moment) (began clock.Moment) {
 	return began
 }
 
-// checkOrder checks that nobody acted as the leader after another one, with a greater token, had begun to.
-func checkOrder(t *testing.T, candidates ...*candidate) {
+// checkOrder checks that nobody acted as the leader after another one, with a greater token, had begun to. Returns the number of terms.
+func checkOrder(t *testing.T, candidates ...*candidate) (terms int) {
 	t.Helper()
 	var all []act
 	for _, c := range candidates {
 		all = append(all, c.all()...)
 	}
 	slices.SortFunc(all, func(a, b act) int { return int(a.at - b.at) })
-	terms := 1
+	terms = 1
 	for i := range all[1:] {
 		before, after := all[i], all[i+1]
 		if after.token < before.token {
@@ -160,6 +172,28 @@ func checkOrder(t *testing.T, candidates ...*candidate) {
 		}
 	}
 	t.Logf("%d acts of leaders in %d terms", len(all), terms)
+	return terms
+}
+
+// TestARollingRestart has two candidates, and two coordinators that are restarted one after the other.
+func TestARollingRestart(t *testing.T) {
+	t.Parallel()
+	store := servertest.Redis(t)
+	one, two := servertest.Start(t, "--store", store), servertest.Start(t, "--store", store)
+	urls := one.URL + "," + two.URL
+	a := startCandidate(t, "a", urls, patient)
+	a.awaitLead(0)
+	b := startCandidate(t, "b", urls, patient)
+	servertest.Roll(one, two)
+	a.awaitLead(clock.Now().After(10 * retryPeriod))
+	if terms := checkOrder(t, a, b); terms != 1 || len(b.all()) > 0 {
+		t.Errorf("the leadership did not outlive the restarts: %d terms", terms)
+	}
+	// The other one has looked meanwhile, and still does.
+	killed := clock.Now()
+	a.signal(syscall.SIGTERM)
+	b.awaitLead(killed)
+	checkOrder(t, a, b)
 }
 
 // handOver has one candidate lead, does something to it, and checks that the other one leads within the bounds. Returns both.

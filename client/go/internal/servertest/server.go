@@ -144,6 +144,15 @@ func (s *Server) Restart() {
 	s.start(s.Address)
 }
 
+// Roll restarts coordinators one after the other. Each drains before it ends.
+func Roll(servers ...*Server) {
+	for _, s := range servers {
+		s.t.Helper()
+		s.Terminate()
+		s.Restart()
+	}
+}
+
 // Kill ends it with SIGKILL, and waits until it has ended.
 func (s *Server) Kill() {
 	if s.command.Process != nil {
