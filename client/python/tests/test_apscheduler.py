@@ -6,6 +6,8 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -115,6 +117,86 @@ def test_jobs_end_before_it_resigns(shared: Coordinator, make: Make) -> None:
     may_end.set()
     ends.join(10)
     assert ended_as_leader == [True] and other.runs_on()
+
+
+NOTED: list[str] = []
+
+
+def note(by: str) -> None:
+    """Job of a store in a database."""
+    NOTED.append(by)
+
+
+@pytest.fixture
+def on_store(make: Make, shared: Coordinator, tmp_path: Path) -> Callable[[], Worker]:
+    """Makes workers with a job store in a database that they share."""
+    sqlalchemy = pytest.importorskip("apscheduler.jobstores.sqlalchemy", exc_type=ImportError)
+    NOTED.clear()
+    return lambda: make(shared.url, BackgroundScheduler(jobstores={"shared": sqlalchemy.SQLAlchemyJobStore(f"sqlite:///{tmp_path}/jobs")}))
+
+
+def test_what_falls_due_during_a_shutdown_is_left_to_the_next_leader(on_store: Callable[[], Worker]) -> None:
+    one = on_store()
+    has_begun, may_end = threading.Event(), threading.Event()
+
+    def job() -> None:
+        has_begun.set()
+        may_end.wait(30)
+
+    # What is due next is the other one.
+    one.scheduler.remove_all_jobs()
+    one.scheduler.add_job(job, misfire_grace_time=None)
+    due = datetime.now(UTC) + timedelta(seconds=2)
+    one.scheduler.add_job(note, "date", run_date=due, args=["once"], jobstore="shared", misfire_grace_time=None)
+    one.leader.start()
+    assert has_begun.wait(10)
+    ends = threading.Thread(target=one.scheduler.shutdown)
+    ends.start()
+    until(lambda: not one.scheduler.running and datetime.now(UTC) > due)
+    # APScheduler has looked for jobs meanwhile, and waits for the end of the shutdown.
+    may_end.set()
+    ends.join(10)
+    other = on_store()
+    other.leader.start()
+    assert other.runs_on()
+    until(lambda: NOTED == ["once"])
+
+
+def test_what_has_run_when_a_shutdown_begins_does_not_run_again(on_store: Callable[[], Worker]) -> None:
+    one = on_store()
+    removes, remove_job = threading.Event(), one.scheduler.remove_job
+
+    def remove(*args: str) -> None:
+        removes.set()
+        time.sleep(0.3)
+        remove_job(*args)
+
+    one.scheduler.remove_job = remove
+    one.scheduler.add_job(note, args=["once"], jobstore="shared", misfire_grace_time=None)
+    one.leader.start()
+    assert removes.wait(10)
+    one.scheduler.shutdown()
+    other = on_store()
+    other.leader.start()
+    assert other.runs_on() and NOTED == ["once"]
+
+
+def test_the_clock_stops_jobs_before_the_scheduler_is_paused(shared: Coordinator, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = make(shared.url)
+    one.leader.start()
+    assert one.runs_on()
+    with monkeypatch.context() as over:
+        over.setattr(SchedulerLeader, "is_leader", False)
+
+        def rests() -> bool:
+            # One that was taken before may run yet.
+            runs = one.runs
+            time.sleep(0.5)
+            return one.runs == runs
+
+        until(rests, 5)
+        assert one.scheduler.state == STATE_RUNNING
+    assert one.runs_on()
 
 
 def test_campaigns_again_after_a_loss(shared: Coordinator, make: Make, name: str) -> None:

@@ -13,11 +13,12 @@ It needs the extra `leasehold[apscheduler]`.
 from __future__ import annotations
 
 import logging
+import threading
 from typing import Any
 
 from apscheduler.events import EVENT_SCHEDULER_SHUTDOWN, EVENT_SCHEDULER_STARTED
 from apscheduler.schedulers import SchedulerNotRunningError
-from apscheduler.schedulers.base import BaseScheduler
+from apscheduler.schedulers.base import STATE_PAUSED, BaseScheduler
 
 from . import sync
 from ._candidate import Candidate
@@ -26,6 +27,9 @@ from .errors import LockLost, LostReason
 __all__ = ["SchedulerLeader"]
 
 log = logging.getLogger("leasehold.apscheduler")
+
+_LOOK_AGAIN = 0.2
+"""Seconds after which a scheduler looks for jobs again whose leadership has ended, until it is paused."""
 
 
 class SchedulerLeader:
@@ -39,6 +43,11 @@ class SchedulerLeader:
         """Makes the leader of a scheduler that is not started yet. The client is opened if it is not open."""
         self._scheduler, self._client, self._election, self._value = scheduler, client, election, value
         self._candidate: Candidate | None = None
+        self._taking = threading.RLock()
+        self._is_shut_down = False
+        # Private, but the one place where a scheduler of whatever kind takes jobs that are due.
+        self._take_due_jobs, scheduler._process_jobs = scheduler._process_jobs, self._process_jobs
+        self._shut_down, scheduler.shutdown = scheduler.shutdown, self._shutdown
         scheduler.add_listener(self._on_event, EVENT_SCHEDULER_STARTED | EVENT_SCHEDULER_SHUTDOWN)
 
     def start(self) -> None:
@@ -68,10 +77,33 @@ class SchedulerLeader:
             raise LockLost(self._election, 0, LostReason.UNKNOWN)
         leadership.check()
 
+    def _process_jobs(self) -> float | None:
+        """Takes the jobs that are due if this process leads. Returns the seconds until the next call."""
+        with self._taking:
+            if self._is_shut_down:
+                # APScheduler looks once more, can't run what it finds, and notes in the store that it has run.
+                return None
+            if self._scheduler.state != STATE_PAUSED and not self.is_leader:
+                # Perhaps the process was stopped for a while, and the candidate has not paused the scheduler yet.
+                return _LOOK_AGAIN
+            delay: float | None = self._take_due_jobs()
+            return delay
+
+    def _shutdown(self, *args: Any, **kwargs: Any) -> None:
+        """Shuts the scheduler down between two looks for jobs.
+
+        During one, APScheduler would leave a job that is to run once in the store, although it has run.
+        """
+        self._is_shut_down = True
+        with self._taking:
+            pass
+        self._shut_down(*args, **kwargs)
+
     def _on_event(self, event: Any) -> None:
         if event.code == EVENT_SCHEDULER_STARTED:
             # Whoever started it.
             self._scheduler.pause()
+            self._is_shut_down = False
             self._candidate = Candidate(self._client, self._election, self._value, self._on_change)
             self._candidate.start()
         elif self._candidate:
