@@ -24,8 +24,8 @@ import org.junit.jupiter.api.Test;
  * {@code HOSTILE_SECONDS} makes it longer.
  */
 class HostileTest {
-    /** TTL of the lock that is kept: a busy machine may stop this process and the coordinator for seconds. */
-    private static final Duration TTL = Duration.ofSeconds(60);
+    /** TTL of the lock that is kept, and time to connect: a busy machine may stop this process and the coordinator for seconds. */
+    private static final Duration PATIENCE = Duration.ofSeconds(60);
     private static final long SECONDS = Long.parseLong(System.getenv().getOrDefault("HOSTILE_SECONDS", "5"));
     private static final long SEED = Long.parseLong(System.getenv().getOrDefault("HOSTILE_SEED", "1"));
     private static final int FLOWS = 8;
@@ -225,7 +225,7 @@ class HostileTest {
     void hostileCallsCostOnlyThemselves() throws Exception {
         try (Coordinator coordinator = Coordinator.start();
                 LeaseholdClient client =
-                        LeaseholdClient.builder(coordinator.url()).ttl(TTL).connect()) {
+                        LeaseholdClient.builder(coordinator.url()).ttl(PATIENCE).connectTimeout(PATIENCE).connect()) {
             Hold kept = client.lock("kept").acquire();
             AtomicInteger calls = new AtomicInteger();
             AtomicReference<Throwable> fault = new AtomicReference<>();
