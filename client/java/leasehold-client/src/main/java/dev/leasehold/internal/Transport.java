@@ -6,6 +6,8 @@ import dev.leasehold.internal.Endpoint.Candidate;
 import dev.leasehold.v1.AdminServiceGrpc;
 import dev.leasehold.v1.GetStatusRequest;
 import io.grpc.ConnectivityState;
+import io.grpc.LoadBalancerProvider;
+import io.grpc.LoadBalancerRegistry;
 import io.grpc.ManagedChannel;
 import io.grpc.Status;
 import io.grpc.StatusRuntimeException;
@@ -42,7 +44,32 @@ final class Transport {
     private static final String ONLY_HTTP1 =
             "what answers there is no coordinator's gRPC port (7420 by default), and may be its admin port (7421)";
 
+    /** Policy of every channel. */
+    private static final String POLICY = "pick_first";
+
+    static {
+        keepPolicy();
+    }
+
     private Transport() {}
+
+    /**
+     * Registers the policy that every channel needs, if it is missing: in a jar into which others were merged, one list of services has
+     * replaced the others of its name.
+     */
+    private static void keepPolicy() {
+        LoadBalancerRegistry registry = LoadBalancerRegistry.getDefaultRegistry();
+        if (registry.getProvider(POLICY) != null) {
+            return;
+        }
+        try {
+            Class<?> provider = Class.forName("io.grpc.internal.PickFirstLoadBalancerProvider");
+            registry.register((LoadBalancerProvider) provider.getDeclaredConstructor().newInstance());
+        } catch (ReflectiveOperationException e) {
+            // Each attempt to connect says what is missing.
+            System.getLogger("dev.leasehold").log(System.Logger.Level.WARNING, "gRPC has no policy " + POLICY, e);
+        }
+    }
 
     /** Returns the builder of connections to this address of an endpoint. */
     static NettyChannelBuilder builder(Settings settings, Endpoint endpoint, InetSocketAddress address) {
