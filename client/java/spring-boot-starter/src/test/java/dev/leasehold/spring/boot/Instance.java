@@ -6,35 +6,35 @@ import java.io.InputStreamReader;
 import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
+import java.util.stream.Stream;
 
-/** Instance of {@link LeaderApplication} in a process of its own. */
+/** Instance of an application in a process of its own. */
 final class Instance implements AutoCloseable {
-    /** Thing that it said, and when. */
-    record Said(String what, long at) {}
+    /** Thing that it said, and its numbers. */
+    record Said(String what, List<Long> numbers) {}
 
     private final Process process;
     private final LinkedBlockingQueue<Said> said = new LinkedBlockingQueue<>();
 
-    Instance(String endpoints) throws IOException {
-        process = new ProcessBuilder(List.of(
-                        Path.of(System.getProperty("java.home"), "bin", "java").toString(),
-                        "-XX:TieredStopAtLevel=1",
-                        "-XX:+UseSerialGC",
-                        "-cp",
-                        System.getProperty("java.class.path"),
-                        LeaderApplication.class.getName(),
-                        "--leasehold.endpoints=" + endpoints,
-                        "--leasehold.ttl=2s",
-                        "--leasehold.leader.role=scheduler",
-                        "--spring.main.banner-mode=off",
-                        "--logging.level.root=off"))
-                .redirectError(ProcessBuilder.Redirect.INHERIT)
-                .start();
+    Instance(Class<?> application, String endpoints, String... properties) throws IOException {
+        List<String> words = new ArrayList<>(List.of(
+                Path.of(System.getProperty("java.home"), "bin", "java").toString(),
+                "-XX:TieredStopAtLevel=1",
+                "-XX:+UseSerialGC",
+                "-cp",
+                System.getProperty("java.class.path"),
+                application.getName(),
+                "--leasehold.endpoints=" + endpoints,
+                "--spring.main.banner-mode=off",
+                "--logging.level.root=off"));
+        words.addAll(List.of(properties));
+        process = new ProcessBuilder(words).redirectError(ProcessBuilder.Redirect.INHERIT).start();
         Thread reader = new Thread(this::read);
         reader.setDaemon(true);
         reader.start();
@@ -44,8 +44,9 @@ final class Instance implements AutoCloseable {
         try (BufferedReader lines = new BufferedReader(new InputStreamReader(process.getInputStream(), StandardCharsets.UTF_8))) {
             for (String line = lines.readLine(); line != null; line = lines.readLine()) {
                 String[] words = line.split(" ");
-                if (words.length == 3 && words[0].equals("says")) {
-                    said.add(new Said(words[1], Long.parseLong(words[2])));
+                if (words.length >= 2 && words[0].equals("says")) {
+                    said.add(new Said(
+                            words[1], Stream.of(words).skip(2).map(Long::parseLong).toList()));
                 }
             }
         } catch (IOException e) {
@@ -59,7 +60,12 @@ final class Instance implements AutoCloseable {
         if (next == null || !next.what.equals(wanted)) {
             throw new AssertionError("it should have said " + wanted + ", not " + next);
         }
-        return next.at;
+        return next.numbers.get(0);
+    }
+
+    /** Returns what it says next; null if it says nothing for so long. */
+    Said next(long millis) throws InterruptedException {
+        return said.poll(millis, TimeUnit.MILLISECONDS);
     }
 
     /** Waits for what it says next, which must be these, in either order. */

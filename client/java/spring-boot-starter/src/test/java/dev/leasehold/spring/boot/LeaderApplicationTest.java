@@ -4,20 +4,25 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.leasehold.LeaseholdClient;
 import dev.leasehold.testing.Coordinator;
+import java.io.IOException;
 import java.time.Duration;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
 /** Two instances of an application, of which one leads; a leader that is killed, stopped, cut off or shut down is replaced. */
 class LeaderApplicationTest {
+    private static Instance instance(String endpoints) throws IOException {
+        return new Instance(LeaderApplication.class, endpoints, "--leasehold.ttl=2s", "--leasehold.leader.role=scheduler");
+    }
+
     @Test
     @Timeout(120)
     void aLeaderIsReplaced() throws Exception {
         try (Coordinator coordinator = Coordinator.start();
                 Link link = new Link(coordinator.url());
-                Instance first = new Instance(link.url())) {
+                Instance first = instance(link.url())) {
             first.saysBoth("ready", "granted");
-            try (Instance second = new Instance(coordinator.url())) {
+            try (Instance second = instance(coordinator.url())) {
                 second.says("ready");
 
                 link.cut(true);
@@ -32,7 +37,7 @@ class LeaderApplicationTest {
 
                 first.signal("KILL");
                 second.says("granted");
-                try (Instance third = new Instance(coordinator.url())) {
+                try (Instance third = instance(coordinator.url())) {
                     third.says("ready");
                     second.signal("TERM");
                     assertThat(second.says("revoked")).isLessThan(third.says("granted"));
