@@ -298,7 +298,8 @@ impl Admin {
             request.set_timeout(END_TIMEOUT);
             async move { stub(channel).end_session(request).await }
         };
-        let answer = self.calls.call(Repeats::Freely, ask).await?;
+        let calls = &self.calls;
+        let answer = calls.call_within(END_TIMEOUT, Repeats::Freely, ask).await?;
         Ok(SessionEnded::from_wire(answer.into_inner()))
     }
 

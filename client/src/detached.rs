@@ -212,7 +212,8 @@ impl DetachedRequest {
                 Ok((sent_at, answer.into_inner()))
             }
         };
-        let answered = calls.call(Repeats::Unsent, ask).await;
+        let limit = CALL_TIMEOUT.saturating_add(wait);
+        let answered = calls.call_within(limit, Repeats::Unsent, ask).await;
         let (sent_at, answer) = answered.map_err(|failure| match failure.is_transport() {
             true => AcquireError::unconnected(name.clone(), None),
             false => AcquireError::refused(name.clone(), failure),

@@ -8,11 +8,11 @@ use std::{
 };
 
 use futures_util::Stream;
-use tokio::time::{Sleep, sleep};
+use tokio::time::sleep;
 use tonic::{Response, Status, Streaming};
 
 use crate::{
-    calls::Calls,
+    calls::{Calls, Place},
     clock::Moment,
     error::{Failure, FailureKind},
     pauses::Pauses,
@@ -27,10 +27,8 @@ type Opening<M> = BoxFuture<Result<Response<Streaming<M>>, Status>>;
 pub(crate) struct Feed<M> {
     calls: Calls,
     open: Box<dyn Fn(Channel) -> Opening<M> + Send>,
-    /// The calls' number of moves when the stream was asked for.
-    moved: usize,
     /// The coordinator that was asked for it.
-    endpoint: String,
+    place: Place,
     pauses: Pauses,
     state: State<M>,
     /// Set once a message has come since it was asked for.
@@ -41,7 +39,7 @@ pub(crate) struct Feed<M> {
 
 enum State<M> {
     /// Waiting to try again.
-    Pausing(Pin<Box<Sleep>>),
+    Pausing(BoxFuture<()>),
     /// Asking; the head of the answer has not come.
     Opening(Opening<M>),
     Live(Box<Streaming<M>>),
@@ -64,11 +62,10 @@ impl<M> Feed<M> {
         F: Future<Output = Result<Response<Streaming<M>>, Status>> + Send + 'static,
     {
         let open = Box::new(move |channel| -> Opening<M> { Box::pin(open(channel)) });
-        let channel = calls.watching();
+        let place = calls.place();
         Self {
-            moved: calls.moved(),
-            endpoint: channel.endpoint().to_owned(),
-            state: State::Opening(open(channel)),
+            state: State::Opening(open(place.watching.clone())),
+            place,
             open,
             pauses: Pauses::new(calls.settings()),
             calls: calls.clone(),
@@ -87,10 +84,8 @@ impl<M> Feed<M> {
             match &mut self.state {
                 State::Pausing(pause) => {
                     ready!(pause.as_mut().poll(cx));
-                    self.moved = self.calls.moved();
-                    let channel = self.calls.watching();
-                    channel.endpoint().clone_into(&mut self.endpoint);
-                    self.state = State::Opening((self.open)(channel));
+                    self.place = self.calls.place();
+                    self.state = State::Opening((self.open)(self.place.watching.clone()));
                 }
                 State::Opening(opening) => match ready!(opening.as_mut().poll(cx)) {
                     Ok(response) => {
@@ -109,7 +104,7 @@ impl<M> Feed<M> {
                         Some(Err(status)) => status,
                         None => Status::unavailable(format!(
                             "the coordinator at {} ended the stream",
-                            self.endpoint
+                            self.place.watching.endpoint()
                         )),
                     };
                     return Poll::Ready(Some(self.ended(status)));
@@ -120,7 +115,7 @@ impl<M> Feed<M> {
     }
 
     fn ended(&mut self, status: Status) -> News<M> {
-        let failure = Failure::at(&self.endpoint, status);
+        let failure = Failure::at(self.place.watching.endpoint(), status);
         // A client that received messages was known, and may be again with a token that was replaced meanwhile.
         let was_told = std::mem::take(&mut self.told);
         let may_be_known = failure.kind() == FailureKind::Unauthenticated && was_told;
@@ -129,11 +124,14 @@ impl<M> Feed<M> {
             return News::Refused(failure);
         }
         tracing::debug!("the stream of events broke: {failure}");
-        // Another coordinator may serve this stream too.
-        self.calls.move_on(self.moved, &failure);
         let asked = failure.retry_after();
         let pause = self.pauses.pause_as_asked(Moment::now(), asked);
-        self.state = State::Pausing(Box::pin(sleep(pause)));
+        let (calls, place, reason) = (self.calls.clone(), self.place.clone(), failure.clone());
+        self.state = State::Pausing(Box::pin(async move {
+            // Another coordinator may serve this stream too.
+            calls.leave(&place, &reason).await;
+            sleep(pause).await;
+        }));
         self.interruption = Some(failure.clone());
         News::Broken(failure)
     }

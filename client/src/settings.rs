@@ -60,8 +60,12 @@ impl Settings {
 
     /// Returns the target of streams of events. Its connection is probed while there are any, because no message comes for
     /// as long as nothing happens.
-    pub(crate) fn watch_target(&self, url: &str) -> Result<Target, ConnectError> {
-        let (endpoint, origin) = self.endpoint_at(url, None)?;
+    pub(crate) fn watch_target(
+        &self,
+        url: &str,
+        address: Option<SocketAddr>,
+    ) -> Result<Target, ConnectError> {
+        let (endpoint, origin) = self.endpoint_at(url, address)?;
         let endpoint = endpoint
             .http2_keep_alive_interval(KEEP_ALIVE)
             .keep_alive_timeout(KEEP_ALIVE)

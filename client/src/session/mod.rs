@@ -45,5 +45,5 @@ pub use lock_spec::LockSpec;
 pub(crate) use lock_spec::Mode;
 pub use messages::SessionInfo;
 pub(crate) use messages::{Change, Granted, HoldReply, Note};
-pub(crate) use route::{Candidate, addresses};
+pub(crate) use route::{At, Candidate, Route, addresses, find};
 pub(crate) use spec::{AcquireSpec, Locks, value_fault};

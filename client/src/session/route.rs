@@ -2,6 +2,7 @@
 
 use std::{
     collections::{HashMap, VecDeque},
+    io,
     net::SocketAddr,
     sync::Arc,
     time::Duration,
@@ -24,11 +25,43 @@ pub(crate) struct Candidate {
     pub(crate) address: SocketAddr,
 }
 
+/// Endpoint, or one coordinator at one of its addresses.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct At {
+    pub(crate) endpoint: Arc<str>,
+    /// `None` for the endpoint as a whole.
+    pub(crate) address: Option<SocketAddr>,
+}
+
+impl At {
+    pub(crate) fn endpoint(url: &str) -> Self {
+        Self {
+            endpoint: url.into(),
+            address: None,
+        }
+    }
+
+    pub(crate) fn candidate(&self) -> Option<Candidate> {
+        let endpoint = self.endpoint.clone();
+        self.address.map(|address| Candidate { endpoint, address })
+    }
+}
+
+impl From<Candidate> for At {
+    fn from(Candidate { endpoint, address }: Candidate) -> Self {
+        Self {
+            endpoint,
+            address: Some(address),
+        }
+    }
+}
+
 /// Addresses of the endpoints at present, with an error for each that has none.
 pub(crate) type Found = Vec<Result<Candidate, ConnectError>>;
 
 /// Goes round the candidates: each is tried once in a round, in an order of its own, and those that failed lately come last.
-pub(super) struct Route {
+#[derive(Debug)]
+pub(crate) struct Route {
     random: Rng,
     round: VecDeque<Candidate>,
     failed_at: HashMap<Candidate, Moment>,
@@ -36,7 +69,7 @@ pub(super) struct Route {
 }
 
 impl Route {
-    pub(super) fn new(settings: &Settings, random: Rng) -> Self {
+    pub(crate) fn new(settings: &Settings, random: Rng) -> Self {
         Self {
             random,
             round: VecDeque::new(),
@@ -50,7 +83,7 @@ impl Route {
         self.several
     }
 
-    pub(super) fn begin_round(&mut self, mut candidates: Vec<Candidate>, now: Moment) {
+    pub(crate) fn begin_round(&mut self, mut candidates: Vec<Candidate>, now: Moment) {
         self.several |= candidates.len() > 1;
         self.failed_at
             .retain(|_, failed_at| now.since(*failed_at) < TROUBLED);
@@ -62,19 +95,19 @@ impl Route {
     }
 
     /// Returns the next candidate of this round; `None` when the round is over.
-    pub(super) fn next(&mut self) -> Option<Candidate> {
+    pub(crate) fn next(&mut self) -> Option<Candidate> {
         self.round.pop_front()
     }
 
     /// Notes that a candidate, if it is known, could not be reached, did not serve, or is to be left.
-    pub(super) fn failed(&mut self, candidate: Option<Candidate>, now: Moment) {
+    pub(crate) fn failed(&mut self, candidate: Option<Candidate>, now: Moment) {
         self.failed_at
             .extend(candidate.map(|candidate| (candidate, now)));
     }
 }
 
 /// Looks up all names at once.
-pub(super) async fn find(settings: Arc<Settings>) -> Found {
+pub(crate) async fn find(settings: Arc<Settings>) -> Found {
     let urls = settings.endpoints.urls().iter();
     let found = join_all(urls.map(|url| addresses(url, settings.connect_timeout))).await;
     found.into_iter().flatten().collect()
@@ -94,8 +127,9 @@ pub(crate) async fn addresses(url: &str, limit: Duration) -> Found {
     let host = uri.host().unwrap_or_default();
     let host = host.trim_start_matches('[').trim_end_matches(']');
     let port = uri.port_u16().unwrap_or(DEFAULT_PORT);
-    match timeout(limit, lookup_host((host, port))).await {
+    match timeout(limit, lookup(host, port)).await {
         Ok(Ok(addresses)) => addresses
+            .into_iter()
             .map(|address| {
                 Ok(Candidate {
                     endpoint: endpoint.clone(),
@@ -109,6 +143,15 @@ pub(crate) async fn addresses(url: &str, limit: Duration) -> Found {
             after: limit,
         })],
     }
+}
+
+/// Looks up a name. In tests of this crate, `localhost` has a second address.
+async fn lookup(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+    let mut found: Vec<_> = lookup_host((host, port)).await?.collect();
+    if cfg!(test) && host == "localhost" {
+        found.push(SocketAddr::from(([127, 0, 0, 2], port)));
+    }
+    Ok(found)
 }
 
 #[cfg(test)]
