@@ -90,6 +90,12 @@ impl Election {
         self
     }
 
+    /// Fails as soon as a coordinator can't serve a campaign; see [`LockRequest::without_retries`].
+    pub fn without_retries(mut self) -> Self {
+        self.request = self.request.without_retries();
+        self
+    }
+
     /// Makes a campaign a part of this trace; see [`LockRequest::trace_context`].
     pub fn trace_context(mut self, context: TraceContext) -> Self {
         self.request = self.request.trace_context(context);

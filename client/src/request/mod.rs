@@ -272,6 +272,19 @@ impl<G> LockRequest<G> {
         self
     }
 
+    /// Fails as soon as a coordinator can't serve the request because of its store, for programs that say why they wait, and ask
+    /// again themselves. Default: the session asks again until the wait is over.
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// let guard = client.lock("orders/42").without_retries().await?;
+    /// # Ok(()) });
+    /// ```
+    pub fn without_retries(mut self) -> Self {
+        self.spec.without_retries = true;
+        self
+    }
+
     /// Makes the request, with its wait, a part of this trace. Default: the context from the client's
     /// [source](crate::ClientBuilder::trace_context_from), which also applies to later requests of the guard.
     ///

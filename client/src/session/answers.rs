@@ -322,6 +322,11 @@ impl<A, H> Machine<A, H> {
                 let waits_on = failure.is_retryable() && !aborted && !waiting.spec.is_try();
                 if self.is_draining() && waits_on {
                     self.wait_on(acquire, waiting);
+                } else if waits_on
+                    && failure.kind() == FailureKind::Unavailable
+                    && !waiting.spec.without_retries
+                {
+                    self.wait_for_store(now, acquire, waiting, failure);
                 } else {
                     self.refuse(waiting, failure);
                 }

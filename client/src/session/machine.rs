@@ -89,6 +89,8 @@ pub(super) struct Machine<A, H> {
     pub(super) waiting: BTreeMap<u64, Waiting<A>>,
     /// No wait ends before this: a lower bound.
     pub(super) waits_end_at: Option<Moment>,
+    /// No acquire is to be asked for again before this: a lower bound.
+    pub(super) acquires_due: Option<Moment>,
     /// Releases that no stream could be asked for so far, and those to be repeated.
     pub(super) unsent_releases: Vec<Release>,
     pub(super) unsent_changes: Vec<ChangeRequest>,
@@ -122,6 +124,7 @@ impl<A, H> Machine<A, H> {
             holds: Holds::default(),
             waiting: BTreeMap::new(),
             waits_end_at: None,
+            acquires_due: None,
             unsent_releases: Vec::new(),
             unsent_changes: Vec::new(),
             replies: Replies::default(),
@@ -163,6 +166,7 @@ impl<A, H> Machine<A, H> {
         let others = [
             self.holds.check_at(),
             self.waits_end_at,
+            self.acquires_due,
             self.replies.first_due(),
             self.resume_until,
         ];
@@ -300,6 +304,7 @@ impl<A, H> Machine<A, H> {
         self.end_waits(now);
         self.end_overdue_replies(now);
         self.repeat_releases(now);
+        self.repeat_acquires(now);
         if self.resume_until.is_some_and(|until| until <= now) {
             self.resume_until = None;
             self.give_up_unsent();

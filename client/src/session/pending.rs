@@ -6,8 +6,8 @@ use std::{collections::BTreeMap, time::Duration};
 use super::{holds::Owned, messages::Change};
 use crate::{clock::Moment, trace::TraceContext};
 
-/// The first and the longest pause before a release that could not be served is repeated.
-const RETRY_FIRST: Duration = Duration::from_millis(100);
+/// The first and the longest pause before a request that could not be served is repeated.
+pub(super) const RETRY_FIRST: Duration = Duration::from_millis(100);
 pub(super) const RETRY_MAX: Duration = Duration::from_secs(2);
 
 /// A lock to be given back.

@@ -35,6 +35,8 @@ pub(crate) struct AcquireSpec {
     /// 0 for no actor.
     pub(crate) actor: u64,
     pub(crate) reentrant: bool,
+    /// It fails as soon as the coordinator can't serve it.
+    pub(crate) without_retries: bool,
     /// Trace that the request is part of; none for the context from the client's source.
     pub(crate) trace: Option<TraceContext>,
 }
@@ -57,6 +59,7 @@ impl AcquireSpec {
             max_hold: None,
             actor: 0,
             reentrant: false,
+            without_retries: false,
             trace: None,
         }
     }

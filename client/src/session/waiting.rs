@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{ids::Ids, spec::AcquireSpec};
-use crate::clock::Moment;
+use crate::{clock::Moment, error::Failure};
 
 /// Extra time after its wait in which the coordinator may answer an acquire.
 pub(super) const ANSWER_GRACE: Duration = Duration::from_secs(2);
@@ -20,6 +20,12 @@ pub(super) struct Waiting<A> {
     pub(super) queued: bool,
     /// The ids by which its place can be resumed; `None` if it waits for several names, one after the other.
     pub(super) ticket: Option<Ids>,
+    /// Reason for which the coordinator could not serve it when it was asked last.
+    pub(super) failure: Option<Failure>,
+    /// Pause before it is asked for again, if it fails so again.
+    pub(super) retry_in: Duration,
+    /// Time at which it is asked for again on the same stream.
+    pub(super) retry_at: Option<Moment>,
 }
 
 impl<A> Waiting<A> {
@@ -27,6 +33,7 @@ impl<A> Waiting<A> {
     pub(super) fn unsend(&mut self) {
         self.sent_as = None;
         self.queued = false;
+        self.retry_at = None;
     }
 
     /// Returns the time left of its wait.

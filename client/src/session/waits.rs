@@ -3,8 +3,14 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
-    holds::Owned, ids::Ids, machine::Machine, output::Output, pending::Release, spec::AcquireSpec,
-    stream::InFlight, waiting::Waiting,
+    holds::Owned,
+    ids::Ids,
+    machine::Machine,
+    output::Output,
+    pending::{RETRY_FIRST, RETRY_MAX, Release},
+    spec::AcquireSpec,
+    stream::InFlight,
+    waiting::Waiting,
 };
 use crate::{
     clock::{Moment, earlier},
@@ -24,6 +30,9 @@ impl<A, H> Machine<A, H> {
             sent_as: None,
             queued: false,
             ticket: None,
+            failure: None,
+            retry_in: RETRY_FIRST,
+            retry_at: None,
         };
         if self.ending {
             return self.fail(waiting, |name| AcquireError::SessionClosed { name });
@@ -47,7 +56,8 @@ impl<A, H> Machine<A, H> {
         };
         // From the connection on, what is in flight settles, so that a busy stream is left too.
         let has_next = self.next.is_some();
-        if has_next || !stream.accepts() || waiting.sent_as.is_some() {
+        let pauses = waiting.retry_at.is_some_and(|at| now < at);
+        if has_next || !stream.accepts() || waiting.sent_as.is_some() || pauses {
             return;
         }
         if stream.holds_back(waiting.spec.actor, id) {
@@ -58,6 +68,7 @@ impl<A, H> Machine<A, H> {
         let output = stream.send(body, InFlight::Acquire(id), waiting.spec.trace.as_ref());
         self.outputs.push_back(output);
         waiting.sent_as = Some(stream.last_request_id());
+        waiting.retry_at = None;
         if waiting.spec.is_try() {
             waiting.deadline = Some(now);
             self.waits_end_at = earlier(self.waits_end_at, waiting.ends_at());
@@ -75,6 +86,7 @@ impl<A, H> Machine<A, H> {
         };
         if let Some(waiting) = self.waiting.get_mut(acquire) {
             waiting.queued = true;
+            (waiting.failure, waiting.retry_in) = (None, RETRY_FIRST);
             let can_move = waiting.spec.locks.as_slice().len() == 1 && !queued.ticket.is_empty();
             waiting.ticket = can_move.then(|| Ids::new(queued.ticket));
         }
@@ -87,6 +99,51 @@ impl<A, H> Machine<A, H> {
         for id in held_back.unwrap_or_default() {
             self.send_acquire(now, id);
         }
+    }
+
+    /// Lets an acquire wait on that the coordinator could not serve because of its store, and asks for it again after a pause. It has lost
+    /// its place in the queue.
+    pub(super) fn wait_for_store(
+        &mut self,
+        now: Moment,
+        acquire: u64,
+        mut waiting: Waiting<A>,
+        failure: Failure,
+    ) {
+        if waiting.failure.is_none() {
+            let lock = &*waiting.spec.locks.label();
+            // Once in a row, since no caller sees it, and it may go on for ever.
+            tracing::warn!(
+                lock,
+                "an acquire could not be served, and is asked for again until its wait is over: {failure}"
+            );
+        }
+        let asked = failure.retry_after().unwrap_or_default().min(RETRY_MAX);
+        let pause = waiting.retry_in.max(asked);
+        waiting.retry_in = (waiting.retry_in * 2).min(RETRY_MAX);
+        waiting.failure = Some(failure);
+        self.waiting.insert(acquire, waiting);
+        self.ask_again(acquire);
+        let retry_at = Some(now.after(pause));
+        if let Some(waiting) = self.waiting.get_mut(&acquire) {
+            waiting.retry_at = retry_at;
+        }
+        self.acquires_due = earlier(self.acquires_due, retry_at);
+    }
+
+    /// Asks again for the acquires whose pause is over.
+    pub(super) fn repeat_acquires(&mut self, now: Moment) {
+        if self.acquires_due.is_none_or(|at| now < at) {
+            return;
+        }
+        let is_due = |waiting: &Waiting<A>| waiting.retry_at.is_some_and(|at| at <= now);
+        let waiting = self.waiting.iter().filter(|(_, waiting)| is_due(waiting));
+        for acquire in waiting.map(|(acquire, _)| *acquire).collect::<Vec<_>>() {
+            self.send_acquire(now, acquire);
+        }
+        // Where it could not be sent, the next stream is asked.
+        let pauses = self.waiting.values().filter_map(|waiting| waiting.retry_at);
+        self.acquires_due = pauses.filter(|at| now < *at).min();
     }
 
     /// Sets the alarm for the earliest end of a wait.
@@ -103,8 +160,10 @@ impl<A, H> Machine<A, H> {
         for waiting in ended {
             self.abandon(&waiting);
             // Only a coordinator can say that a lock was busy all the while; here none did.
-            self.fail(waiting, |name| {
-                AcquireError::unconnected(name, unreachable.as_ref())
+            let failure = waiting.failure.clone();
+            self.fail(waiting, |name| match (failure, &unreachable) {
+                (Some(failure), None) => AcquireError::refused(name, failure),
+                (_, unreachable) => AcquireError::unconnected(name, unreachable.as_ref()),
             });
         }
         self.wake_for_waits();

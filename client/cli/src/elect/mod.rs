@@ -93,6 +93,7 @@ async fn campaign(
     let mut refused = false;
     let mut says_waiting = true;
     loop {
+        let election = election.clone().without_retries();
         let mut campaign = pin!(election.campaign(options.value.as_str()));
         // When a coordinator first received it.
         let mut asked = None;

@@ -58,7 +58,9 @@ fn with_options<G>(
 ) -> LockRequest<G> {
     let request = request
         .value(options.value.as_str())
-        .lock_delay(options.lease.lock_delay);
+        .lock_delay(options.lease.lock_delay)
+        // What the coordinator can't serve is said, and asked for again.
+        .without_retries();
     let request = match options.max_hold {
         Some(max_hold) => request.max_hold(max_hold),
         None => request,

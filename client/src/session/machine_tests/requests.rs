@@ -108,3 +108,46 @@ fn answers_to_a_value_set_that_find_no_hold_end_it() {
     assert_eq!(seen, [HoldFailed(71, "lost")]);
     assert_eq!(session.lease(0).alive(at(3)), Err(LostReason::Unknown));
 }
+
+#[test]
+fn a_wait_goes_on_while_the_store_is_down() {
+    let away = tonic::Code::Unavailable;
+    let mut session = Session::open_at(0);
+    session.acquire(0, 1, None);
+    assert_eq!(session.failure(10, 2, away), []);
+    assert_eq!(session.alarm(), Some(110));
+    assert_eq!(session.tick(109), []);
+    assert_eq!(session.tick(110), [asked(3, 1, None)]);
+    // Pauses grow, and begin anew when it has a place.
+    session.failure(120, 3, away);
+    assert_eq!(session.alarm(), Some(320));
+    assert_eq!(session.tick(320), [asked(4, 1, None)]);
+    session.message(330, 4, queued(&[9]));
+    session.failure(340, 4, away);
+    assert_eq!(session.alarm(), Some(440));
+    // Another stream is asked at once.
+    session.stream_ended(350);
+    assert_eq!(session.reopen(360), [Opened, asked(2, 1, None)]);
+    assert_eq!(session.grant(370, 2, 1, 1, 0), [Acquired(1)]);
+
+    // These fail at once, and a wait with its end; a cancelled one is not asked for again.
+    let mut session = Session::open_at(0);
+    session.acquire(0, 1, Some(0));
+    assert_eq!(session.failure(10, 2, away), [Failed(1, "refused")]);
+    let spec = AcquireSpec {
+        without_retries: true,
+        ..exclusive(&[2])
+    };
+    session.ask(20, 2, spec);
+    assert_eq!(session.failure(30, 3, away), [Failed(2, "refused")]);
+    session.acquire(40, 3, Some(60));
+    session.failure(50, 4, away);
+    assert_eq!(session.tick(100), [Failed(3, "refused")]);
+    session.acquire(110, 4, None);
+    session.failure(120, 5, away);
+    session.cancel(130, 4);
+    assert_eq!(session.tick(300), []);
+    session.acquire(310, 5, None);
+    let limit = tonic::Code::ResourceExhausted;
+    assert_eq!(session.failure(320, 6, limit), [Failed(5, "limit reached")]);
+}
