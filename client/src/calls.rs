@@ -24,6 +24,9 @@ use crate::{
 /// Time limit of one call.
 pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Longest time of any call: no coordinator lets one wait for longer than a day.
+const LONGEST_CALL: Duration = Duration::from_secs(2 * 24 * 3600);
+
 /// Channels for calls, which connect when they are first used, and again when needed. Cheap to clone.
 ///
 /// All calls go to one coordinator, until that can't be reached or its connection breaks; then to another, as sessions do: each address
@@ -132,7 +135,7 @@ impl Calls {
     where
         F: Future<Output = Result<T, Status>>,
     {
-        let deadline = Instant::now() + limit;
+        let deadline = Instant::now() + limit.min(LONGEST_CALL);
         let mut tried = Tried::default();
         let mut place = self.place();
         loop {
