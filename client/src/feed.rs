@@ -33,6 +33,8 @@ pub(crate) struct Feed<M> {
     state: State<M>,
     /// Set once a message has come since it was asked for.
     told: bool,
+    /// Set once a message has ever come.
+    was_told: bool,
     /// The failure that keeps messages from coming, if there is one.
     interruption: Option<Failure>,
 }
@@ -70,6 +72,7 @@ impl<M> Feed<M> {
             pauses: Pauses::new(calls.settings()),
             calls: calls.clone(),
             told: false,
+            was_told: false,
             interruption: None,
         }
     }
@@ -119,7 +122,12 @@ impl<M> Feed<M> {
         // A client that received messages was known, and may be again with a token that was replaced meanwhile.
         let was_told = std::mem::take(&mut self.told);
         let may_be_known = failure.kind() == FailureKind::Unauthenticated && was_told;
-        if is_permanent(failure.kind()) && !may_be_known {
+        self.was_told |= was_told;
+        // The only endpoint is no coordinator's, and never was.
+        let is_wrong = (failure.is_mismatch() || failure.is_tls())
+            && !self.was_told
+            && self.calls.settings().endpoints.urls().len() == 1;
+        if is_wrong || is_permanent(failure.kind()) && !may_be_known {
             self.state = State::Ended;
             return News::Refused(failure);
         }

@@ -190,6 +190,11 @@ pub(crate) fn closed_unanswered() -> io::Error {
     io::Error::new(io::ErrorKind::UnexpectedEof, CLOSED)
 }
 
+/// Returns whether this is that error.
+pub(crate) fn is_closed_unanswered(error: &io::Error) -> bool {
+    Cause::of_io(error) == Some(Cause::Closed)
+}
+
 const LOOKUP_FAILED: &str = "failed to lookup address information";
 
 /// Returns the endpoint with another scheme, or a hint if the endpoint is not known.

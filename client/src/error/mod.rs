@@ -10,7 +10,7 @@ mod kind;
 mod rounded;
 
 pub use acquire::AcquireError;
-pub(crate) use cause::{Cause, Judged, Mismatch, closed_unanswered};
+pub(crate) use cause::{Cause, Judged, Mismatch, closed_unanswered, is_closed_unanswered};
 pub use connect::ConnectError;
 pub use credentials::CredentialsError;
 pub use failure::{Failure, FieldViolation};

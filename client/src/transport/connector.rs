@@ -83,11 +83,12 @@ impl Service<Uri> for Connector {
         Box::pin(async move {
             let connecting = async {
                 let tcp = connecting.await?.into_inner();
+                let peer = tcp.peer_addr().ok();
                 let stream = match tls {
                     Some((tls, name)) => {
-                        Stream::new(encrypt(&tls, name, tcp).await?, false, verdict)
+                        Stream::new(encrypt(&tls, name, tcp).await?, false, None, verdict)
                     }
-                    None => Stream::new(tcp, true, verdict),
+                    None => Stream::new(tcp, true, peer, verdict),
                 };
                 Ok::<_, BoxError>(TokioIo::new(stream))
             };

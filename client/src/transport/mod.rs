@@ -4,6 +4,7 @@ mod channel;
 mod connector;
 mod credentials;
 mod files;
+mod probe;
 mod stream;
 mod tls;
 mod token;

@@ -2,14 +2,15 @@
 
 use std::{
     io,
+    net::SocketAddr,
     pin::Pin,
     task::{Context, Poll, ready},
 };
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::verdict::Verdict;
-use crate::error::{Mismatch, closed_unanswered};
+use super::{probe::serves_http_1_only, verdict::Verdict};
+use crate::error::{Mismatch, closed_unanswered, is_closed_unanswered};
 
 /// The first byte of an alert of TLS, which a server sends that was expecting TLS.
 const TLS_ALERT: u8 = 0x15;
@@ -20,6 +21,10 @@ const SETTINGS: u8 = 0;
 pub(super) struct Stream {
     bytes: Box<dyn Bytes>,
     is_plain: bool,
+    /// Address to look at again if it closes the connection without an answer.
+    peer: Option<SocketAddr>,
+    /// That look: whether the peer serves HTTP/1 only.
+    look: Option<Pin<Box<dyn Future<Output = bool> + Send>>>,
     /// Place for an error until the first byte has been read; none afterwards.
     verdict: Option<Verdict>,
 }
@@ -30,10 +35,17 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Bytes for T {}
 
 impl Stream {
     /// Makes a stream over TCP, or over TLS.
-    pub(super) fn new(bytes: impl Bytes + 'static, is_plain: bool, verdict: Verdict) -> Self {
+    pub(super) fn new(
+        bytes: impl Bytes + 'static,
+        is_plain: bool,
+        peer: Option<SocketAddr>,
+        verdict: Verdict,
+    ) -> Self {
         Self {
             bytes: Box::new(bytes),
             is_plain,
+            peer,
+            look: None,
             verdict: Some(verdict),
         }
     }
@@ -51,19 +63,28 @@ impl Stream {
     }
 
     /// Returns the result of a read or a write. Until the first byte has been read, an error is the verdict on the connection.
-    fn judged<T>(&self, result: io::Result<T>) -> io::Result<T> {
-        let Some(verdict) = &self.verdict else {
-            return result;
+    fn judged<T>(&mut self, cx: &mut Context<'_>, result: io::Result<T>) -> Poll<io::Result<T>> {
+        let mut error = match result {
+            Err(error) if self.verdict.is_some() => error,
+            result => return Poll::Ready(result),
         };
-        result.map_err(|error| {
-            let error = if self.is_plain {
-                unanswered(error)
-            } else {
-                error
+        if self.is_plain {
+            error = unanswered(error);
+        }
+        if is_closed_unanswered(&error)
+            && let Some(peer) = self.peer
+        {
+            let look = || -> Pin<Box<dyn Future<Output = bool> + Send>> {
+                Box::pin(serves_http_1_only(peer))
             };
+            if ready!(self.look.get_or_insert_with(look).as_mut().poll(cx)) {
+                error = Mismatch::NoHttp2.error();
+            }
+        }
+        if let Some(verdict) = self.verdict.take() {
             verdict.note(&error);
-            error
-        })
+        }
+        Poll::Ready(Err(error))
     }
 }
 
@@ -89,7 +110,8 @@ impl AsyncRead for Stream {
             return Poll::Ready(read);
         }
         let first = buf.filled().get(before).copied();
-        let read = this.judged(read.and_then(|()| this.check(first)));
+        let read = read.and_then(|()| this.check(first));
+        let read = ready!(this.judged(cx, read));
         if first.is_some() {
             this.verdict = None;
         }
@@ -104,8 +126,8 @@ impl AsyncWrite for Stream {
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
-        let written = Pin::new(&mut this.bytes).poll_write(cx, buf);
-        written.map(|written| this.judged(written))
+        let written = ready!(Pin::new(&mut this.bytes).poll_write(cx, buf));
+        this.judged(cx, written)
     }
 
     fn poll_write_vectored(
@@ -114,8 +136,8 @@ impl AsyncWrite for Stream {
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
-        let written = Pin::new(&mut this.bytes).poll_write_vectored(cx, bufs);
-        written.map(|written| this.judged(written))
+        let written = ready!(Pin::new(&mut this.bytes).poll_write_vectored(cx, bufs));
+        this.judged(cx, written)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -124,8 +146,8 @@ impl AsyncWrite for Stream {
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        let flushed = Pin::new(&mut this.bytes).poll_flush(cx);
-        flushed.map(|flushed| this.judged(flushed))
+        let flushed = ready!(Pin::new(&mut this.bytes).poll_flush(cx));
+        this.judged(cx, flushed)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

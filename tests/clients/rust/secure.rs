@@ -276,3 +276,26 @@ async fn a_caller_that_is_refused_is_told_how() {
     };
     assert!(retry_after.is_some());
 }
+
+#[tokio::test]
+async fn what_is_no_coordinator_is_told_apart_at_once() {
+    let coordinator = Coordinator::in_process();
+    let authority = Authority::new("servers");
+    let (plain, port) = (coordinator.endpoint(), coordinator.admin_endpoint());
+    let encrypted = plain.replace("http", "https");
+    for endpoint in [port.replace("http", "https"), encrypted, port] {
+        let builder = trusting(&authority);
+        let error = builder.clone().connect(&endpoint).await.unwrap_err();
+        assert!(matches!(error, ConnectError::Mismatch { .. }), "{error:?}");
+        let admin = builder.admin(&endpoint).unwrap();
+        let failure = admin.get_lock("a").await.unwrap_err();
+        assert!(failure.is_mismatch() && !failure.is_retryable());
+        let news = timeout(LIMIT, admin.watch_locks("").next()).await.unwrap();
+        assert!(matches!(news, Some(Err(error)) if error.is_mismatch()));
+    }
+    // Behind this there may be a coordinator later.
+    let proxy = FaultProxy::before(&coordinator.endpoint()).await;
+    drop(coordinator);
+    let error = Client::connect(proxy.endpoint()).await.unwrap_err();
+    assert!(error.is_retryable(), "{error:?}");
+}

@@ -112,7 +112,7 @@ async fn each_mistake_is_told_with_its_place_and_its_remedy() {
         69,
         &[
             &plain.admin_endpoint(),
-            "without an answer",
+            "does not speak HTTP/2",
             "gRPC port (7420",
         ],
     );
