@@ -64,6 +64,8 @@ pub(super) struct Child {
     /// Dismissed when this is dropped, after the group was killed.
     guardian: Option<Guardian>,
     ended: bool,
+    /// Last signal that this process sent to the group.
+    sent: Option<Signal>,
 }
 
 /// Change of the command's process.
@@ -126,6 +128,7 @@ pub(super) fn spawn(order: &Order<'_>, watch: &Watch) -> Result<Child, (Exit, an
         stops,
         guardian,
         ended: false,
+        sent: None,
     })
 }
 
@@ -229,7 +232,8 @@ impl Child {
     }
 
     /// Sends a signal to the group, if it still exists.
-    pub(super) fn signal(&self, signal: Signal) {
+    pub(super) fn signal(&mut self, signal: Signal) {
+        self.sent = Some(signal);
         kill_process_group(self.group, signal).ok();
         // A stopped group would not receive it.
         if signal != Signal::KILL {
@@ -255,7 +259,7 @@ impl Child {
     }
 
     /// Passes a signal on that this process received.
-    pub(super) fn pass_on(&self, signal: i32) {
+    pub(super) fn pass_on(&mut self, signal: i32) {
         if let Some(signal) = Signal::from_named_raw(signal) {
             self.signal(signal);
         }
@@ -271,7 +275,9 @@ impl Child {
         let by_key = [Signal::INT, Signal::QUIT];
         let by_key = by_key
             .into_iter()
-            .find(|key| status.signal() == Some(key.as_raw()));
+            .find(|key| status.signal() == Some(key.as_raw()))
+            // The command alone was meant.
+            .filter(|key| self.sent != Some(*key));
         let was_given = terminal.is_given();
         terminal.take_back();
         if let Some(signal) = by_key.filter(|_| was_given) {

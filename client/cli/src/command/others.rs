@@ -8,6 +8,10 @@ use rustix::process::Pid;
 /// Time that a command has to pass TERM on to processes of other users, before it is killed and can't.
 pub(super) const TIME_TO_PASS_ON: Duration = Duration::from_secs(1);
 
+/// Longest look at the machine's processes: the command is to be killed after it, however many there are.
+#[cfg(all(target_os = "linux", not(leasehold_portable)))]
+const LONGEST_LOOK: Duration = Duration::from_millis(100);
+
 /// A process that this one may not signal.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) struct Other {
@@ -28,24 +32,33 @@ impl fmt::Display for Other {
     }
 }
 
-/// Returns the processes of a group, and the descendants of its leader, that this process may not signal.
+/// Returns the processes of a group, and the descendants of its leader, that this process may not signal, as far as they are found
+/// soon.
 #[cfg(all(target_os = "linux", not(leasehold_portable)))]
 pub(super) fn others(group: Pid) -> Vec<Other> {
-    use std::collections::{HashMap, HashSet};
+    use std::{
+        collections::{HashMap, HashSet},
+        time::Instant,
+    };
 
     use rustix::{io::Errno, process::test_kill_process};
 
     let Ok(folders) = std::fs::read_dir("/proc") else {
         return Vec::new();
     };
+    let leader = group.as_raw_nonzero().get();
     let ids = folders.filter_map(|folder| folder.ok()?.file_name().to_str()?.parse().ok());
+    let mut ids: Vec<i32> = ids.collect();
+    // Most processes of the command were started after its first one.
+    ids.sort_unstable_by_key(|id| (*id < leader, *id));
+    let end = Instant::now() + LONGEST_LOOK;
+    let ids = ids.into_iter().take_while(|_| Instant::now() < end);
     let found = ids.filter_map(|id| Some((id, Process::read(Pid::from_raw(id)?)?)));
     let found: HashMap<i32, Process> = found.collect();
     let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
     for (id, process) in &found {
         children.entry(process.parent).or_default().push(*id);
     }
-    let leader = group.as_raw_nonzero().get();
     let members = found.iter().filter(|(_, process)| process.group == leader);
     let mut open: Vec<i32> = members.map(|(id, _)| *id).chain([leader]).collect();
     let mut seen = HashSet::new();

@@ -4,7 +4,7 @@ use std::{os::unix::process::ExitStatusExt, process::Command};
 
 use leasehold_tests::{Coordinator, Terminal};
 
-use super::{LIMIT, served, started};
+use super::{LIMIT, output, served, started};
 
 /// Runs a script in a shell at a terminal; `$0` is the tool.
 fn shell(endpoint: &str, script: &str) -> Terminal {
@@ -299,4 +299,15 @@ fn a_bench_shows_its_progress_unless_it_is_told_to_be_quiet() {
     let shown = terminal.expect("ended=0");
     assert!(!shown.contains("measuring"), "{shown:?}");
     assert!(shown.contains("p99.9"), "{shown:?}");
+}
+
+#[test]
+fn an_interrupt_on_request_reaches_the_command_alone() {
+    let (_coordinator, endpoint) = started();
+    let script = "\"$0\" elect e --on-request INT -- sh -c 'echo leads; exec sleep 600'; \
+                  echo ended=$?";
+    let mut terminal = shell(&endpoint, script);
+    terminal.expect("leads");
+    output(&endpoint, &["release", "e", "--ask"]);
+    terminal.expect("campaigning again");
 }
