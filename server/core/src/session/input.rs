@@ -2,7 +2,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::output::Draining;
 use crate::{
     command::{Loss, ReleaseRequest, Stamped},
     deadlock::Deadlock,
@@ -30,6 +29,15 @@ impl CommandId {
     pub const fn new(number: u64) -> Self {
         Self(number)
     }
+}
+
+/// Notice to a client that it is to move to another stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Draining {
+    /// Time left for it.
+    pub deadline: Duration,
+    /// The coordinator goes on serving: only this session is to move, if it can.
+    pub keeps_serving: bool,
 }
 
 /// Something that happens to a session.

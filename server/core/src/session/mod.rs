@@ -63,12 +63,13 @@ pub use self::{
     call::{Call, CallOutcome, CallRequest},
     effects::MAX_IN_FLIGHT,
     input::{
-        AcquireRequest, Closer, CommandFailure, CommandId, Input, LockSpec, LockSpecs, MaxHold,
-        Names, OneOrMore, RegistryEvent, Request, RequestId, Resumed, Resumption, StreamEnd, Wait,
+        AcquireRequest, Closer, CommandFailure, CommandId, Draining, Input, LockSpec, LockSpecs,
+        MaxHold, Names, OneOrMore, RegistryEvent, Request, RequestId, Resumed, Resumption,
+        StreamEnd, Wait,
     },
     output::{
-        Draining, Effect, GrantedLock, Interest, LostLock, LostWhy, NotGranted, Note, Opened,
-        Output, PendingCleanup, Refused, Response, ResumedLock, ResumedWhat, TrackedWait, WaitEnd,
+        Effect, GrantedLock, Interest, LostLock, LostWhy, NotGranted, Note, Opened, Output,
+        PendingCleanup, Refused, Response, ResumedLock, ResumedWhat, TrackedWait, WaitEnd,
     },
     phase::Phase,
     renewal::MAX_PENDING_ACKS,

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{CommandId, Names, OneOrMore, RequestId};
+use super::{CommandId, Draining, Names, OneOrMore, RequestId};
 use crate::{
     command::{Acquire, CLAIM_TIME, End, Loss, Op, PLACES_KEPT},
     deadlock::Deadlock,
@@ -123,15 +123,6 @@ impl PendingCleanup {
     pub fn lasts(ttl: Duration, lock_delay: Duration, store_timeout: Duration) -> Duration {
         PLACES_KEPT + ttl.max(CLAIM_TIME) + lock_delay + store_timeout * 3
     }
-}
-
-/// Notice to a client that it is to move to another stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Draining {
-    /// Time left for it.
-    pub deadline: Duration,
-    /// The coordinator goes on serving: only this session is to move, if it can.
-    pub keeps_serving: bool,
 }
 
 /// An answer to the client.
