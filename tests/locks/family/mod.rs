@@ -1,16 +1,11 @@
-//! Locks of every mode, as their clients have them: exclusive, shared, permits of a semaphore, several names at once,
-//! reentrant, with a lock-delay, with values. On a real Redis behind two coordinators, and where it makes no difference
-//! also in memory.
+//! Modes and lock-delays on the wire, on a real Redis behind two coordinators and in memory. That the modes work on every kind of
+//! store is a case of `stores`; their rules, and those of sessions, have properties and unit tests.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod delays;
-mod reentrancy;
+mod refusals;
 mod repeated;
 mod semaphore;
-mod several;
-mod shared;
-mod unary;
-mod values;
 
 use leasehold_proto::v1::SessionFailure;
 use leasehold_tests::{RawSession, raw::PROMPT};

@@ -166,6 +166,7 @@ fn a_stream_that_ends_in_the_middle_leaves_nothing() {
         assert_eq!(scene.session.acquires(), 0);
         // The place and the name that was taken.
         assert_eq!(scene.cleanups.len(), 2, "{end:?}");
+        assert!(scene.cleanups.iter().all(|it| it.end == End::Clean));
     }
 }
 
