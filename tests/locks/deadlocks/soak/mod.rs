@@ -1,3 +1,0 @@
-//! Soak tests, which `make test` leaves to `make soak`: crowds of a thousand sessions.
-
-mod crowds;
