@@ -9,7 +9,7 @@ use leasehold_tests::{
 };
 use tonic::Code;
 
-use crate::lost_messages::{PROMPT, TTL, replies::LOSSES, site::Site};
+use crate::lost_messages::{LOSSES, PROMPT, TTL, site::Site};
 
 /// Streams that a client opens until it is answered, at most.
 const ATTEMPTS: u8 = 10;
@@ -103,7 +103,7 @@ async fn the_call_that_resumes_is_lost() {
     for (number, loss) in LOSSES.into_iter().enumerate() {
         let name = format!("moved/{number}");
         site.listening().await;
-        site.settle(&[].into()).await;
+        site.settle().await;
         let idle = site.idle_keys(&name).await;
         let last = moved(&site, &name, loss).await;
         let last = site.nothing_is_left(&name, &idle, last).await;

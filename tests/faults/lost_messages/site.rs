@@ -7,7 +7,7 @@ use leasehold_proto::v1::{
     admin_service_client::AdminServiceClient, lock_service_client::LockServiceClient,
 };
 use leasehold_tests::{
-    Coordinator, FencedResource, RedisProxy, RedisServer, audit,
+    Coordinator, RedisProxy, RedisServer, audit,
     raw::{connect, release_request, wire},
     redis_proxy::Counts,
     wait,
@@ -43,8 +43,6 @@ pub(crate) struct Site {
     _observer: Coordinator,
     redis: RedisServer,
     locks: MultiplexedConnection,
-    /// Another database.
-    resource: MultiplexedConnection,
 }
 
 fn coordinator(store: String) -> Coordinator {
@@ -93,7 +91,6 @@ impl Site {
             observer: connect(&observing.endpoint()).await,
             _observer: observing,
             locks: patient(redis.url()).await,
-            resource: patient(format!("{}/1", redis.url())).await,
             redis,
         };
         site.listening().await;
@@ -105,7 +102,6 @@ impl Site {
         self.places.iter().map(|place| place.proxy.counts()).fold(
             Counts::default(),
             |mut sum, counts| {
-                sum.calls += counts.calls;
                 sum.lost += counts.lost;
                 sum.late += counts.late;
                 sum.woken += counts.woken;
@@ -117,13 +113,12 @@ impl Site {
         )
     }
 
-    /// Waits until every coordinator has replaced the command connections that were broken, and those of `refreshing`
-    /// have told Redis since that they live.
-    pub(crate) async fn settle(&self, refreshing: &BTreeSet<usize>) {
-        for (number, place) in self.places.iter().enumerate() {
-            let Place {
-                proxy, coordinator, ..
-            } = place;
+    /// Waits until every coordinator has replaced the command connections that were broken.
+    pub(crate) async fn settle(&self) {
+        for Place {
+            proxy, coordinator, ..
+        } in &self.places
+        {
             wait::until("the broken connections to be replaced", PROMPT, || async {
                 match (proxy.broken(), proxy.ready()) {
                     (0, CONNECTIONS) => Ok(()),
@@ -131,15 +126,6 @@ impl Site {
                 }
             })
             .await;
-            if proxy.counts().lost > 0 && refreshing.contains(&number) {
-                wait::until("a refresh", PROMPT, || async {
-                    match proxy.calls_since_loss() {
-                        0 => Err("no call"),
-                        _ => Ok(()),
-                    }
-                })
-                .await;
-            }
             coordinator.ready().await;
         }
     }
@@ -181,22 +167,6 @@ impl Site {
         get.query_async(&mut self.locks.clone()).await.unwrap()
     }
 
-    /// Writes to what the lock protects; false if the token was refused.
-    pub(crate) async fn write(&self, name: &str, token: i64, client: &str) -> bool {
-        let resource = FencedResource::new(name);
-        let mut connection = self.resource.clone();
-        resource
-            .write(&mut connection, token, client)
-            .await
-            .unwrap()
-    }
-
-    /// Returns all values that were written, in order.
-    pub(crate) async fn written(&self, name: &str) -> Vec<String> {
-        let resource = FencedResource::new(name);
-        resource.values(&mut self.resource.clone()).await.unwrap()
-    }
-
     async fn keys(&self) -> BTreeSet<String> {
         let keys = audit::keys(&mut self.locks.clone(), "*").await.unwrap();
         assert!(keys.values().all(|life| *life > 0), "no TTL: {keys:?}");
@@ -234,7 +204,7 @@ impl Site {
         idle: &BTreeSet<String>,
         mut last: i64,
     ) -> i64 {
-        self.settle(&BTreeSet::new()).await;
+        self.settle().await;
         for Place { coordinator, .. } in &self.places {
             wait::until("everything to be seen to", PROMPT, || async {
                 let metrics = coordinator.metrics().await;
