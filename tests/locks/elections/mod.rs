@@ -7,9 +7,7 @@
     reason = "a test fails by panicking"
 )]
 
-mod history;
 mod holders;
 mod losses;
 mod observing;
 mod silent_redis;
-mod soak;

@@ -1,4 +1,3 @@
-//! Soak tests, which `make test` leaves to `make soak`: clocks that jump, and a latency over many rounds.
+//! Soak test, which `make test` leaves to `make soak`: a latency over many rounds.
 
-mod clock;
 mod kill;
