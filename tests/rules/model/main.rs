@@ -14,7 +14,6 @@
 mod common;
 mod explore;
 mod handoff;
-mod place;
 mod quorum;
 mod resume;
 mod rules;

@@ -20,7 +20,6 @@ pub(crate) const LIMIT: u32 = 3;
 pub(crate) const A: usize = 0;
 pub(crate) const B: usize = 1;
 pub(crate) const C: usize = 2;
-pub(crate) const D: usize = 3;
 
 pub(crate) fn permits(number: u32) -> Mode {
     Mode::Semaphore(Permits::new(number, LIMIT).unwrap())

@@ -1,4 +1,4 @@
-//! Changes of a limit by acquires of another revision: raised, lowered, remembered and forgotten.
+//! Memory of a limit of another revision: over renewals, resumes, and the end of one hold or wait by force.
 
 use std::time::Duration;
 
@@ -23,49 +23,6 @@ const LOWERED: Limit = Limit {
     number: 3,
     revision: 2,
 };
-
-#[test]
-fn raising_a_limit_lets_waiters_in_at_once() {
-    let mut world = World::new();
-    for _ in 0..8 {
-        world.acquire(permits(1, FORMER), true);
-    }
-    let (_, executed) = world.acquire(permits(8, RAISED), false);
-    assert_eq!(executed.handed.len(), 3);
-    assert!(matches!(executed.reply, Reply::Busy { .. }));
-    assert_eq!(world.view().limit, Some(RAISED));
-}
-
-#[test]
-fn lowering_a_limit_takes_nothing_away_and_lets_nobody_in_before_the_permits_fit() {
-    let mut world = World::new();
-    for _ in 0..5 {
-        world.acquire(permits(1, FORMER), true);
-    }
-    let (_, executed) = world.acquire(permits(1, LOWERED), true);
-    assert!(matches!(executed.reply, Reply::Queued { .. }));
-    let view = world.view();
-    assert_eq!((view.limit, view.permits_taken), (Some(LOWERED), 5));
-    for number in 1..=2 {
-        assert!(world.release(number).handed.is_empty());
-    }
-    assert_eq!(world.release(3).handed.len(), 1);
-    assert_eq!(world.view().permits_taken, 3);
-}
-
-#[test]
-fn a_limit_with_a_revision_is_remembered_when_everybody_has_let_go() {
-    let mut world = World::new();
-    world.acquire(permits(1, LOWERED), true);
-    world.release(1);
-    assert_eq!(world.view().limit, None);
-    world.acquire(permits(1, FORMER), true);
-    assert_eq!(world.view().limit, Some(LOWERED));
-    world.release(2);
-    world.now = world.now.after(MEMORY);
-    world.acquire(permits(1, FORMER), true);
-    assert_eq!(world.view().limit, Some(FORMER));
-}
 
 #[test]
 fn a_limit_is_remembered_from_the_last_renewal_of_permits_on() {
@@ -101,22 +58,6 @@ fn a_resume_of_the_only_hold_keeps_the_limit_in_force() {
     };
     let resumed = world.send(&Op::Resume(resume)).reply;
     assert!(matches!(resumed, Reply::Resumed { .. }), "{resumed:?}");
-    assert_eq!(world.view().limit, Some(RAISED));
-}
-
-#[test]
-fn a_force_release_forgets_the_revision() {
-    let huge = Limit {
-        number: 1,
-        revision: u32::MAX,
-    };
-    let mut world = World::new();
-    world.acquire(permits(1, huge), true);
-    world.acquire(permits(1, huge), true);
-    let before = world.view();
-    assert_eq!((before.limit, before.waiter_count), (Some(huge), 1));
-    world.send(&Op::ForceRelease);
-    world.acquire(permits(1, RAISED), true);
     assert_eq!(world.view().limit, Some(RAISED));
 }
 

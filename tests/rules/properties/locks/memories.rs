@@ -2,17 +2,13 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use leasehold_core::{
-    command::{End, Reply},
-    mode::Mode,
-    time::StoreTime,
-};
+use leasehold_core::command::Reply;
 use proptest::{prelude::*, test_runner::TestCaseResult};
 
 use crate::locks::{
     config,
     history::{Deed, Event, Owner},
-    steps::{Ask, NAMES, Step, steps_with_floors_and_memories},
+    steps::{NAMES, Step, steps_with_floors_and_memories},
     world::World,
 };
 
@@ -40,8 +36,6 @@ impl Newest {
 struct Grants {
     newest: [Newest; NAMES],
     tokens: HashMap<Owner, i64>,
-    /// The number of times that a token was ahead of the clock by more than a millisecond.
-    ahead: usize,
 }
 
 impl Grants {
@@ -49,7 +43,6 @@ impl Grants {
         Self {
             newest: [Newest::default(); NAMES],
             tokens: HashMap::new(),
-            ahead: 0,
         }
     }
 
@@ -130,7 +123,6 @@ impl Grants {
             token - now,
             newest.token
         );
-        self.ahead += usize::from(token > now + 1000);
         self.newest[event.name] = Newest {
             token,
             latest: now,
@@ -173,130 +165,5 @@ proptest! {
         for step in &steps {
             grants.step(&mut world, step)?;
         }
-    }
-}
-
-/// A world with a memory of two seconds, and its grants of the first name.
-struct Scene {
-    world: World,
-    grants: Grants,
-}
-
-impl Scene {
-    fn new() -> Self {
-        let mut world = World::new();
-        world.token_memory = Duration::from_secs(2);
-        Self {
-            world,
-            grants: Grants::new(),
-        }
-    }
-
-    fn step(&mut self, step: Step) {
-        self.grants.step(&mut self.world, &step).unwrap();
-    }
-
-    /// Grants a coordinator a name for a second; returns the token.
-    fn grant(&mut self, name: usize, by: usize) -> i64 {
-        let ask = Ask {
-            ttl: Duration::from_secs(1),
-            wait: false,
-            ..Ask::waiting(Mode::Exclusive)
-        };
-        self.step(Step::Acquire {
-            name,
-            by,
-            ask,
-            late: false,
-        });
-        self.grants.newest[name].token
-    }
-
-    /// Releases the last grant of a name.
-    fn release(&mut self, name: usize) {
-        self.step(Step::Release {
-            name,
-            who: crate::locks::steps::Who::Granted(0),
-            end: End::Clean,
-        });
-    }
-
-    fn renew(&mut self, name: usize) {
-        self.step(Step::Renew {
-            name,
-            who: crate::locks::steps::Who::Granted(0),
-            ttl: Duration::from_secs(1),
-            elsewhere: None,
-        });
-    }
-}
-
-#[test]
-fn a_floor_counts_for_no_more_than_the_memory() {
-    let mut scene = Scene::new();
-    scene.step(Step::Floor {
-        by: 0,
-        ahead: Duration::from_secs(23 * 3600),
-    });
-    let furthest = scene.world.now.after(Duration::from_secs(2));
-    let first = scene.grant(0, 0);
-    assert_eq!(StoreTime::from_micros(first), furthest);
-    scene.release(0);
-    scene.step(Step::Pause(Duration::from_millis(2001)));
-    assert!(scene.grant(0, 1) > first);
-}
-
-#[test]
-fn a_token_that_another_names_floor_put_ahead_is_remembered_past_its_own_time() {
-    let mut scene = Scene::new();
-    scene.step(Step::Floor {
-        by: 0,
-        ahead: Duration::from_secs(1),
-    });
-    let first = scene.grant(0, 0);
-    // The coordinator takes the floor from the first name's token to the second name.
-    assert_eq!(scene.grant(1, 0), first + 1);
-    scene.release(1);
-    // The memory has passed since the grant, but not since the token's own time.
-    scene.step(Step::Pause(Duration::from_millis(2900)));
-    assert!(scene.world.view(1).token.is_some());
-    scene.step(Step::Pause(Duration::from_millis(101)));
-    assert!(scene.world.view(1).token.is_none());
-}
-
-#[test]
-fn a_short_memory_does_not_forget_what_a_long_one_remembered() {
-    let mut scene = Scene::new();
-    scene.world.token_memory = Duration::from_secs(3600);
-    scene.step(Step::Floor {
-        by: 0,
-        ahead: Duration::from_secs(1800),
-    });
-    let mut last = scene.grant(0, 0);
-    scene.world.token_memory = Duration::from_secs(2);
-    for _ in 0..4 {
-        scene.renew(0);
-        scene.release(0);
-        scene.step(Step::Pause(Duration::from_secs(400)));
-        let next = scene.grant(0, 1);
-        assert_eq!(next, last + 1, "the record is still there");
-        last = next;
-    }
-}
-
-#[test]
-fn a_renewal_after_the_clock_stepped_back_does_not_shorten_the_records_life() {
-    let mut scene = Scene::new();
-    // The clock is ahead by an hour, and then steps back.
-    let first = scene.grant(0, 0);
-    scene.step(Step::SetBack(Duration::from_secs(3600)));
-    scene.renew(0);
-    scene.release(0);
-    for _ in 0..4 {
-        scene.step(Step::Pause(Duration::from_secs(700)));
-        let next = scene.grant(0, 1);
-        assert!(next > first, "{next} after {first}");
-        scene.renew(0);
-        scene.release(0);
     }
 }

@@ -24,7 +24,6 @@ mod lease;
 mod ledger;
 mod leftovers;
 mod limit_changes;
-mod limits;
 mod line;
 mod lock_delay;
 mod memories;
