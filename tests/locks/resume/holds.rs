@@ -6,8 +6,8 @@ use leasehold_proto::v1::{GrantedLock, LostReason};
 use leasehold_tests::{
     RawSession, Site,
     raw::{
-        PROMPT, acquire_request, at_least, by, closing_for, connect, exclusive, once_more,
-        resume_again, resume_hold, resume_wait, semaphore, shared, with_value,
+        PROMPT, at_least, by, closing_for, exclusive, once_more, resume_again, resume_hold,
+        resume_wait, semaphore, shared, with_value,
     },
     site::TTL,
 };
@@ -192,32 +192,4 @@ async fn a_hold_of_permits_says_how_many_also_if_it_was_a_place_or_gave_some_bac
     assert_eq!(hold.permits, 4);
     assert!(last.release(&hold).await);
     assert!(holder.release(&held).await);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_hold_of_the_unary_calls_becomes_a_sessions() {
-    use leasehold_proto::v1::{RenewRequest, lock_service_client::LockServiceClient};
-    let site = Site::redis(2).await;
-    let mut unary = LockServiceClient::new(connect(&site.endpoint(0)).await);
-    let name = "unary".to_owned();
-    let request = acquire_request(&name);
-    let granted = unary.acquire(request).await.unwrap().into_inner();
-    let held = GrantedLock {
-        name: name.clone(),
-        owner_id: granted.owner_id.clone(),
-        fencing_token: granted.fencing_token,
-        hold_count: 1,
-        permits: 0,
-    };
-    let (mut session, resumed) =
-        RawSession::resume(&site.endpoint(1), TTL, vec![resume_hold(&held)]).await;
-    let request = RenewRequest {
-        name,
-        owner_id: granted.owner_id,
-        ttl: None,
-    };
-    assert!(!unary.renew(request).await.unwrap().into_inner().renewed);
-    assert!(session.release(&resumed.only_hold()).await);
-    session.close().await;
-    site.nothing_is_left().await;
 }

@@ -9,7 +9,6 @@
 mod callers;
 mod credentials;
 mod guarded;
-mod guesses;
 mod library;
 mod load;
 mod search;

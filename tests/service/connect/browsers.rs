@@ -210,12 +210,3 @@ async fn grpc_web_is_served() {
         assert!(!answer.header("grpc-status-details-bin").is_empty());
     }
 }
-
-#[tokio::test]
-async fn grpc_itself_needs_http_2() {
-    let coordinator = Coordinator::in_process();
-    let http = Http::of(&coordinator, Version::One);
-    let headers = [("content-type", "application/grpc")];
-    let answer = http.post(ACQUIRE, &headers, vec![0; 5]).await;
-    assert_eq!(answer.status, 505);
-}

@@ -10,33 +10,13 @@ use leasehold_tests::{
 use serde_json::json;
 
 #[tokio::test]
-async fn hostile_messages_get_a_clear_error() {
+async fn names_and_messages_that_are_too_large_get_a_clear_error() {
     let coordinator = Coordinator::in_process();
     let ttl = std::time::Duration::from_secs(60);
     let mut session = RawSession::open(&coordinator.endpoint(), ttl).await;
     let held = session.acquire("held").await;
-    let deep = |open: &str, close: &str| open.repeat(100_000) + &close.repeat(100_000);
     for version in BOTH {
         let http = Http::of(&coordinator, version);
-        for said in [
-            "",
-            "\u{0}\u{1}",
-            "{\"name\":",
-            "{\"name\":\"a\"}}",
-            "{\"nmae\":\"a\"}",
-            "{\"name\":\"a\",\"name\":\"b\"}",
-            "{\"name\":\"a\",\"ttl\":1e999}",
-            "{\"name\":\"a\",\"ttl\":\"99999999999999999999s\"}",
-            "{\"name\":\"a\",\"mode\":123456789012345678901234567890}",
-            &deep("[", "]"),
-            &deep("{\"name\":", "}"),
-        ] {
-            let answer = http.post(ACQUIRE, &[JSON], said.to_owned()).await;
-            assert_eq!(answer.status, 400, "{answer:?}");
-            assert_eq!(answer.json()["code"], "invalid_argument");
-            assert_eq!(answer.reason(), "UNKNOWN_REQUEST");
-            assert!(answer.body.len() < 2000);
-        }
         let name = "n".repeat(LARGEST);
         let answer = http
             .post(ACQUIRE, &[JSON], json!({"name": name}).to_string())

@@ -75,17 +75,6 @@ async fn a_watcher_that_goes_away_makes_room() {
     }
 }
 
-#[tokio::test]
-async fn a_stream_ends_with_its_error() {
-    let coordinator = Coordinator::in_process();
-    for version in BOTH {
-        let http = Http::of(&coordinator, version);
-        let end = http.stream(OBSERVE, &json!({})).await.end().await;
-        assert_eq!(end["error"]["code"], "invalid_argument");
-        assert_eq!(reason(&end["error"]), "INVALID_FIELD");
-    }
-}
-
 /// A session in JSON, over HTTP/2.
 struct Session {
     requests: mpsc::Sender<Bytes>,

@@ -2,7 +2,7 @@
 
 use leasehold_tests::{
     Coordinator,
-    http::{ACQUIRE, BOTH, GET_LOCK, HEALTH, Http, JSON, PROTO, RELEASE, RENEW, SESSION, Version},
+    http::{ACQUIRE, BOTH, GET_LOCK, HEALTH, Http, JSON, PROTO, RELEASE, RENEW},
     raw::PROMPT,
     wait,
 };
@@ -135,17 +135,5 @@ async fn a_client_that_goes_away_waits_no_longer() {
         .await;
         waiting.abort();
         nobody_waits(&http, &name).await;
-    }
-}
-
-#[tokio::test]
-async fn sessions_need_http_2() {
-    let coordinator = Coordinator::in_process();
-    let http = Http::of(&coordinator, Version::One);
-    for content_type in ["application/connect+json", "application/grpc-web+proto"] {
-        let headers = [("content-type", content_type)];
-        let answer = http.post(SESSION, &headers, "").await;
-        assert_eq!(answer.status, 505, "{content_type}");
-        assert_eq!(answer.header("connection"), "close");
     }
 }
