@@ -67,7 +67,7 @@ func (s *Session) roundFailed(now moment, errs []*ConnectError) {
 		s.settings.log.Warn("newer credentials are not accepted, and those before stay in use", "error", err)
 		return
 	} else if goesOn {
-		s.settings.log.Info("the coordinator asked for a move, which failed; the session goes on where it is", "error", err)
+		s.settings.log.Info("failed to move the session, as its coordinator asked; it stays on its stream", "error", err)
 		return
 	}
 	s.settings.log.Debug("failed to open a session", "error", err)

@@ -114,7 +114,7 @@ type acquireCall chan acquireResult
 // refused is lost, what the former had not answered is asked anew, and the former is closed. If next declines, nothing was resumed, and
 // what stream said meanwhile counts after all. If next ends without an answer, what it was asked for may be under its next owner ids,
 // which are tried from now on; what stream says counts no more; and if the coordinator may have heard of that end, it may have released
-// everything, so holds are suspended or lost. If no coordinator can be had as next, a stream that could go on is not to be left any more.
+// everything, so holds are suspended or lost. If no coordinator can be had as next, the session stays on a stream that could go on.
 type machine struct {
 	open *leaseholdv1.SessionOpen
 	// grace is the disconnect_grace of open.

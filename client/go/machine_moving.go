@@ -11,7 +11,7 @@ const (
 	settling = time.Second
 	// shortestAttempt is the time below which attempts to resume are not given up, however little is left.
 	shortestAttempt = 50 * time.Millisecond
-	// moveAgain is the pause before a session tries to move again that could not and goes on where it is.
+	// moveAgain is the pause before the next attempt to move, after one has failed and the session has stayed on its stream.
 	moveAgain = 10 * time.Second
 )
 
@@ -32,16 +32,16 @@ func (m *machine) outdated() {
 	}
 }
 
-// askedToMove notes that the coordinator has asked the session to move. Changes nothing if the session could not move lately, and is to try
-// again.
+// askedToMove notes that the coordinator has asked the session to move. Changes nothing while the session pauses after an attempt to move
+// that failed.
 func (m *machine) askedToMove() {
 	if m.stream.moveAgainAt == never {
 		m.stream.askedToMove = true
 	}
 }
 
-// goesOn handles the failure of every attempt to open the session on another stream. The present one goes on, with the credentials it was
-// opened with, unless there is a reason for which it can't. Returns whether it goes on, and whether it was outdated.
+// goesOn handles the failure of every attempt to open the session on another stream. The session stays on the present one, with the
+// credentials that this was opened with, unless it must be left. Returns whether it goes on, and whether it was outdated.
 func (m *machine) goesOn(now moment) (goesOn, wasOutdated bool) {
 	s := m.stream
 	if s == nil || s.mustBeLeft() {

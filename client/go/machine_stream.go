@@ -129,7 +129,7 @@ type stream struct {
 	outdated bool
 	// askedToMove is set if the coordinator has asked the session to move, and goes on serving.
 	askedToMove bool
-	// moveAgainAt is when the session tries to move again, since it was asked to and could not; Never otherwise.
+	// moveAgainAt is when the session tries to move again after an attempt that failed; Never if it does not pause.
 	moveAgainAt moment
 	hearing     hearing
 	withheld    []*leaseholdv1.SessionResponse

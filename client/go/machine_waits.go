@@ -87,8 +87,8 @@ func (m *machine) sendAcquire(now moment, id uint64) {
 	if m.stream == nil || asked == nil || asked.sentAs != 0 || asked.pausesAt(now) {
 		return
 	}
-	// Once there is another stream, what this one was asked has to be answered, and nothing more is asked: the session moves from a busy
-	// stream too.
+	// Once there is another stream, this one is asked nothing more: its requests must be answered before the session moves, also from a busy
+	// stream.
 	if !m.stream.accepts() || m.next != nil || m.stream.holdsBack(asked.spec.actor, id) {
 		return
 	}

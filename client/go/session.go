@@ -26,10 +26,10 @@ const (
 // number of goroutines.
 //
 // When its coordinator is about to go away, or falls silent, the session moves to another one, and takes along what it holds and waits
-// for. It also moves when a coordinator asks for that which goes on serving; while it can't, it goes on there. When its coordinator
-// stops before that, holds stay held until their own deadlines, and the session resumes them on the first coordinator that it reaches.
-// When its stream breaks, every lock of it is lost at once, or suspended if it has a grace, and the session is made anew in the
-// background; acquires that were waiting go on waiting, in their old place where that still stands. Locks are never re-taken by
+// for. It also moves when a coordinator that goes on serving asks it to; if it can't, it stays, and tries again later. When its
+// coordinator stops before it has moved, holds stay held until their own deadlines, and the session resumes them on the first coordinator
+// that it reaches. When its stream breaks, every lock of it is lost at once, or suspended if it has a grace, and the session is made anew
+// in the background; acquires that were waiting go on waiting, in their old place where that still stands. Locks are never re-taken by
 // themselves.
 type Session struct {
 	entry
