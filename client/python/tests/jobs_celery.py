@@ -10,7 +10,7 @@ import leasehold.sync
 
 ledger = Ledger(Path(os.environ["JOBS_LEDGER"]))
 # Opened by the first task of each process of the pool, which is forked before.
-client = leasehold.sync.connect(os.environ["JOBS_ENDPOINTS"], ttl=10)
+client = leasehold.sync.connect(os.environ["JOBS_ENDPOINTS"], ttl=60)
 
 app = Celery("jobs", broker=os.environ["JOBS_BROKER"], backend=os.environ["JOBS_BROKER"])
 # Tasks of a process that is killed are run again.

@@ -139,7 +139,7 @@ class Load:
 
     def goes_on(self, jobs: int = 20) -> None:
         """Waits until so many more requests were answered."""
-        until, end = len(self.answers) + jobs, time.monotonic() + 50
+        until, end = len(self.answers) + jobs, time.monotonic() + 240
         while len(self.answers) < until:
             assert time.monotonic() < end, f"nothing goes on: {self.again[-3:]}"
             time.sleep(0.01)

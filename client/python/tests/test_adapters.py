@@ -16,7 +16,9 @@ from pathlib import Path
 import pytest
 from conftest import Start
 from ledger import Log
-from test_frameworks import HERE, Setup, until
+from test_frameworks import HERE, PATIENCE, Setup, until
+
+pytestmark = pytest.mark.timeout(3 * PATIENCE)
 
 AWAY = 5
 """Seconds for which the coordinator is away."""
@@ -50,7 +52,7 @@ class Adapter(Setup):
         for former in (first, second):
             begin()
             former.terminate()
-            assert former.wait(30) == 0, self.logs()
+            assert former.wait(PATIENCE) == 0, self.logs()
             goes_on("a process was replaced")
         self.coordinator.terminate()
         self.coordinator.restart()
@@ -61,7 +63,7 @@ class Adapter(Setup):
         goes_on("the coordinator was away")
         for process in self.processes[-2:]:
             process.terminate()
-            assert process.wait(30) == 0, self.logs()
+            assert process.wait(PATIENCE) == 0, self.logs()
 
 
 @pytest.fixture

@@ -23,9 +23,13 @@ from ledger import RAN, Ledger, Load
 import leasehold.sync
 
 HERE = Path(__file__).resolve().parent
+PATIENCE = 240
+"""Seconds after which something hangs. It says no more than that: processes start slowly on a busy machine."""
+
+pytestmark = pytest.mark.timeout(3 * PATIENCE)
 
 
-def until(condition: Callable[[], bool], what: str, seconds: float = 40) -> None:
+def until(condition: Callable[[], bool], what: str, seconds: float = PATIENCE) -> None:
     """Waits for a condition."""
     end = time.monotonic() + seconds
     while not condition():
@@ -125,7 +129,7 @@ def asks(port: int) -> Callable[[str], str]:
     """Returns what asks a server of HTTP to run a job."""
 
     def ask(job: str) -> str:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/{job}", timeout=30) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/{job}", timeout=PATIENCE) as answer:
             said: str = answer.read().decode()
             return said
 
@@ -136,7 +140,7 @@ def asks(port: int) -> Callable[[str], str]:
 def test_workers_of_gunicorn_run_each_job_once(setup: Setup, worker: list[str]) -> None:
     pytest.importorskip("gunicorn")
     port = free_port()
-    options = ["-w", "2", "-b", f"127.0.0.1:{port}", "--graceful-timeout", "10"]
+    options = ["-w", "2", "-b", f"127.0.0.1:{port}", "--graceful-timeout", "60", "--timeout", str(PATIENCE)]
     server = setup.run("-m", "gunicorn", "-k", *worker, *options, "jobs_wsgi")
     load = setup.begin(asks(port), 2)
     setup.restart_coordinators()
@@ -150,14 +154,15 @@ def test_workers_of_gunicorn_run_each_job_once(setup: Setup, worker: list[str]) 
     load.goes_on()
     assert setup.check() > 20
     server.terminate()
-    assert server.wait(20) == 0
+    assert server.wait(PATIENCE) == 0
 
 
 def test_workers_of_uvicorn_run_each_job_once(setup: Setup) -> None:
     for needed in ("fastapi", "uvicorn"):
         pytest.importorskip(needed)
     port = free_port()
-    server = setup.run("-m", "uvicorn", "jobs_fastapi:app", "--workers", "2", "--port", str(port), "--log-level", "warning")
+    options = ["--port", str(port), "--log-level", "warning", "--timeout-worker-healthcheck", str(PATIENCE)]
+    server = setup.run("-m", "uvicorn", "jobs_fastapi:app", "--workers", "2", *options)
     load = setup.begin(asks(port), 2)
     setup.restart_coordinators()
     load.goes_on()
@@ -166,7 +171,7 @@ def test_workers_of_uvicorn_run_each_job_once(setup: Setup) -> None:
     load.goes_on()
     assert setup.check() > 20
     server.terminate()
-    server.wait(20)
+    server.wait(PATIENCE)
 
 
 def test_a_pool_of_celery_runs_each_job_once(setup: Setup) -> None:
@@ -181,7 +186,7 @@ def test_a_pool_of_celery_runs_each_job_once(setup: Setup) -> None:
     worker = setup.run("-m", "celery", "-A", "jobs_celery", "worker", "-P", "prefork", "-c", "4", "-l", "warning")
 
     def ask(job: str) -> str:
-        said: Any = app.send_task("run", [job]).get(timeout=30)
+        said: Any = app.send_task("run", [job]).get(timeout=PATIENCE)
         assert isinstance(said, str)
         return said
 
@@ -193,7 +198,7 @@ def test_a_pool_of_celery_runs_each_job_once(setup: Setup) -> None:
     load.goes_on()
     assert setup.check() > 20
     worker.terminate()
-    assert worker.wait(20) == 0
+    assert worker.wait(PATIENCE) == 0
 
 
 FIXTURES = """
@@ -205,7 +210,7 @@ FIXTURES = """
     {loop}
     @pytest.fixture{scope}
     async def client():
-        async with leasehold.connect(os.environ["JOBS_ENDPOINTS"], ttl=10) as client:
+        async with leasehold.connect(os.environ["JOBS_ENDPOINTS"], ttl=60) as client:
             yield client
 
     @pytest.fixture{within}
@@ -266,5 +271,5 @@ def test_fixtures_of_pytest_asyncio_keep_their_locks(setup: Setup, version: str,
         until(waits_in_both, "one of them is within a test, and the other one waits for the lock")
     setup.restart_coordinators()
     (setup.directory / "restarted").touch()
-    assert [one.wait(40) for one in processes] == [0, 0], setup.logs()
+    assert [one.wait(PATIENCE) for one in processes] == [0, 0], setup.logs()
     setup.ledger.check({f"{one.pid}-{number}" for one in processes for number in range(10)})

@@ -337,7 +337,7 @@ def test_the_child_of_a_fork_ends(shared: Coordinator, name: str) -> None:
 
 
 def test_a_handler_of_a_signal_may_use_the_lock_that_its_thread_looks_at(client: leasehold.sync.Client, name: str) -> None:
-    handled = 0
+    handled, is_over = 0, threading.Event()
 
     def handle(number: int, frame: object) -> None:
         nonlocal handled
@@ -347,20 +347,24 @@ def test_a_handler_of_a_signal_may_use_the_lock_that_its_thread_looks_at(client:
 
     def send() -> None:
         for count in range(300):
+            if is_over.is_set():
+                return
             signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
-            while handled == count:
+            while handled == count and not is_over.is_set():
                 time.sleep(0.0001)
 
     with client.lock(name) as lock:
         before = signal.signal(signal.SIGUSR1, handle)
         sender = threading.Thread(target=send)
+        sender.start()
         try:
-            sender.start()
             while handled < 300:
                 lock.check()
                 assert lock.is_held and lock.valid_for > 0
-            sender.join()
         finally:
+            # A signal that comes later ends the process.
+            is_over.set()
+            sender.join()
             signal.signal(signal.SIGUSR1, before)
 
 

@@ -18,7 +18,7 @@ from .stream import Hearing, Plain, Stream
 log = logging.getLogger("leasehold")
 
 SETTLING = SECOND
-"""Time that a coordinator which goes away has to answer requests in flight."""
+"""Time that the coordinator of the present stream has to answer requests in flight, before the next one is asked."""
 MOVE_AGAIN = 10 * SECOND
 """Pause before a session that could not move as asked tries again."""
 SHORTEST_ATTEMPT = 50 * MILLISECOND

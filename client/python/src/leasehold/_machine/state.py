@@ -119,7 +119,7 @@ class State:
 
     @property
     def takes_acquires(self) -> bool:
-        """Whether acquires can be sent: not from the moment at which there is a stream to move to."""
+        """Whether acquires can be sent. They are put off once there is a stream to move to."""
         return self.stream is not None and self.stream.accepts and not (self.next and self.stream.is_to_be_left)
 
     @property
