@@ -56,7 +56,7 @@ final class Instance implements AutoCloseable {
 
     /** Waits for what it says next, which must be this. Returns when it said so. */
     long says(String wanted) throws InterruptedException {
-        Said next = said.poll(30, TimeUnit.SECONDS);
+        Said next = said.poll(90, TimeUnit.SECONDS);
         if (next == null || !next.what.equals(wanted)) {
             throw new AssertionError("it should have said " + wanted + ", not " + next);
         }
@@ -73,7 +73,7 @@ final class Instance implements AutoCloseable {
         Set<String> wanted = Set.of(one, other);
         Set<String> heard = new HashSet<>();
         while (heard.size() < wanted.size()) {
-            Said next = said.poll(30, TimeUnit.SECONDS);
+            Said next = said.poll(90, TimeUnit.SECONDS);
             if (next == null || !wanted.contains(next.what) || !heard.add(next.what)) {
                 throw new AssertionError("it should have said " + wanted + ", not " + next + " after " + heard);
             }

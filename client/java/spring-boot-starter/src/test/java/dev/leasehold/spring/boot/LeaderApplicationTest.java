@@ -16,7 +16,7 @@ class LeaderApplicationTest {
     }
 
     @Test
-    @Timeout(120)
+    @Timeout(300)
     void aLeaderIsReplaced() throws Exception {
         try (Coordinator coordinator = Coordinator.start();
                 Link link = new Link(coordinator.url());
