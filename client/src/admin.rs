@@ -45,7 +45,8 @@ impl Admin {
     }
 
     /// Makes an administration client without a session, for tools that only look. It connects when it is first used.
-    /// Of several coordinators it asks one, and another if that one can't be reached or is about to go away.
+    /// Of several coordinators, at each address of a name, it asks one, and another if that one can't be reached, does not answer or is
+    /// about to go away.
     ///
     /// ```
     /// # leasehold_tests::doc(async |client| {

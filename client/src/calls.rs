@@ -25,7 +25,7 @@ use crate::{
 pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Longest time of any call: no coordinator lets one wait for longer than a day.
-const LONGEST_CALL: Duration = Duration::from_secs(2 * 24 * 3600);
+pub(crate) const LONGEST_CALL: Duration = Duration::from_secs(2 * 24 * 3600);
 
 /// Channels for calls, which connect when they are first used, and again when needed. Cheap to clone.
 ///

@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use crate::{
-    calls::{CALL_TIMEOUT, Calls, Repeats, limited},
+    calls::{CALL_TIMEOUT, Calls, LONGEST_CALL, Repeats, limited},
     client::Client,
     clock::Moment,
     error::{AcquireError, Failure, HoldError},
@@ -202,9 +202,10 @@ impl DetachedRequest {
         let all = is_semaphore.then_some(request.permits);
         request.wait = Some(wire(wait));
         let ttl = request.ttl;
+        let limit = CALL_TIMEOUT.saturating_add(wait).min(LONGEST_CALL);
         let ask = |channel: Channel| {
             let mut asked = limited(request.clone());
-            asked.set_timeout(CALL_TIMEOUT.saturating_add(wait));
+            asked.set_timeout(limit);
             async move {
                 // Before it is sent: the hold never counts for longer than in the store.
                 let sent_at = Moment::now();
@@ -212,7 +213,6 @@ impl DetachedRequest {
                 Ok((sent_at, answer.into_inner()))
             }
         };
-        let limit = CALL_TIMEOUT.saturating_add(wait);
         let answered = calls.call_within(limit, Repeats::Unsent, ask).await;
         let (sent_at, answer) = answered.map_err(|failure| match failure.is_transport() {
             true => AcquireError::unconnected(name.clone(), None),

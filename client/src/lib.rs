@@ -43,7 +43,8 @@
 //!   and get a new [`FencingToken`].
 //!
 //! The session replaces a lost stream in the background, with growing pauses. Acquires that wait go on waiting on the new
-//! one.
+//! one. They also go on while the coordinator's store is down, and are asked for again until their wait is over, unless they are
+//! [without retries](LockRequest::without_retries).
 //!
 //! A coordinator that **stops on purpose** says so and leaves its locks to expire. Guards stay held until their own
 //! deadlines, whatever the grace, and the session resumes them on the first coordinator that it reaches: the same one after
@@ -57,6 +58,8 @@
 //!
 //! - **drains**: the session moves before the coordinator is gone if there is another one, else when it is back; guards are
 //!   held throughout, and no acquire fails;
+//! - **asks for it**, to spread sessions anew, and goes on serving: if there is no other stream to have, the session goes on where it
+//!   is, and tries again every 10 s;
 //! - **falls silent** (it hangs, or the network drops messages): the session moves when the coordinator has answered no
 //!   heartbeat for half the TTL, before any lock is lost;
 //! - **breaks the connection** (it crashes): the session moves within the grace, if there is one; else the locks are lost at

@@ -234,6 +234,7 @@ impl World {
                 let places = resumed.filter(|lock| matches!(lock.what, ResumedWhat::Wait { .. }));
                 seen.resumed_places += places.count() as u64;
             }
+            Response::Draining(draining) if draining.keeps_serving => seen.asked_to_move += 1,
             Response::Draining(_) => seen.drains += 1,
             _ => {}
         }

@@ -84,6 +84,8 @@ coverage! {
     busy: 4_300,
     /// Sessions that were told of a drain.
     drains: 820,
+    /// Sessions that a coordinator which goes on serving asked to move.
+    asked_to_move: 500,
     /// Streams whose coordinator stopped in order.
     stops: 340,
     /// Coordinators that crashed.

@@ -310,4 +310,5 @@ fn an_interrupt_on_request_reaches_the_command_alone() {
     terminal.expect("leads");
     output(&endpoint, &["release", "e", "--ask"]);
     terminal.expect("campaigning again");
+    terminal.expect("leads");
 }

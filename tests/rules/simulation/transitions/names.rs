@@ -33,7 +33,7 @@ pub(super) const SESSION: &str = "\
 /// The events of a client, between commas.
 pub(super) const CLIENT: &str = "\
     opened, queued, granted, not granted, released, changed, error, heartbeat answered, lost, \
-    draining, closed, asked to release, ended plainly, ended with a status, broke, connected, \
+    draining, asked to move, closed, asked to release, ended plainly, ended with a status, broke, connected, \
     connect failed, time, acquire, cancel, release, change";
 
 /// Returns the name of what happens to a session.
@@ -87,7 +87,7 @@ pub(crate) fn phase(phase: Phase) -> State {
 
 /// Returns the name of what a client hears.
 pub(crate) fn message(message: &SessionResponse) -> &'static str {
-    match message.response {
+    match &message.response {
         Some(Response::Opened(_)) => "opened",
         Some(Response::Queued(_)) => "queued",
         Some(Response::Granted(_)) => "granted",
@@ -97,6 +97,7 @@ pub(crate) fn message(message: &SessionResponse) -> &'static str {
         Some(Response::Error(_)) => "error",
         Some(Response::Heartbeat(_)) => "heartbeat answered",
         Some(Response::Lost(_)) => "lost",
+        Some(Response::Draining(draining)) if draining.keeps_serving => "asked to move",
         Some(Response::Draining(_)) => "draining",
         Some(Response::Closed(_)) => "closed",
         Some(Response::ReleaseRequested(_)) => "asked to release",

@@ -86,7 +86,7 @@ pub(super) const UNMET: &[Unmet] = &[
     Unmet {
         of: Machine::Client,
         states: "none, none + asked, stopped, stopped + asked",
-        events: "queued, granted, not granted, released, changed, error, heartbeat answered, lost, draining, asked to release",
+        events: "queued, granted, not granted, released, changed, error, heartbeat answered, lost, draining, asked to move, asked to release",
         why: Why::Never("there is no stream on which anything else could be said"),
     },
     Unmet {
@@ -98,14 +98,14 @@ pub(super) const UNMET: &[Unmet] = &[
     Unmet {
         of: Machine::Client,
         states: "closing",
-        events: "queued, granted, released, changed, lost, draining, asked to release",
+        events: "queued, granted, released, changed, lost, draining, asked to move, asked to release",
         why: Why::Seldom("it has to cross `close`"),
     },
     Unmet {
         of: Machine::Client,
         states: "to be left + connected",
-        events: "draining",
-        why: Why::Seldom("it has to cross `close`"),
+        events: "draining, asked to move",
+        why: Why::Seldom("it has to come while the session waits for an answer"),
     },
     Unmet {
         of: Machine::Client,

@@ -88,7 +88,7 @@ impl World {
         }
         let what = match self.is_patient && self.dice.once_in(2) {
             true => self.dice.pick(&[5, 6, 7, 13, 13, 14, 15, 15]),
-            false => self.dice.below(21),
+            false => self.dice.below(23),
         };
         match (what, stream) {
             (0..=2, Some(stream)) => self.cut_from_client(client, stream),
@@ -119,6 +119,7 @@ impl World {
                 let of = self.dice.index(NAMES.len());
                 self.request_release(of);
             }
+            (21 | 22, Some(stream)) => self.ask_to_move(stream),
             (18 | 19, _) => {
                 self.clients[client].cut_off_until = until;
                 for stream in streams {
@@ -217,6 +218,16 @@ impl World {
             keeps_serving: false,
         };
         self.tell_sessions(number, &Input::Draining(draining));
+    }
+
+    /// A coordinator that goes on serving asks one session to move.
+    fn ask_to_move(&mut self, stream: usize) {
+        let number = self.streams[&stream].coordinator;
+        let draining = Draining {
+            deadline: std::time::Duration::ZERO,
+            keeps_serving: true,
+        };
+        self.handle(number, stream, Input::Draining(draining));
     }
 
     fn tell_sessions(&mut self, number: usize, input: &Input) {
