@@ -38,6 +38,9 @@ func (m *machine) message(now moment, number uint64, message *leaseholdv1.Sessio
 			m.lostInDoubt(now, answer.Lost.GetLocks())
 		case *leaseholdv1.SessionResponse_Closed:
 			m.hangUp(now, number)
+		case *leaseholdv1.SessionResponse_Draining:
+			// A plain end after this is the coordinator's stop, which leaves what is held.
+			s.draining = s.draining || !answer.Draining.GetKeepsServing()
 		}
 		return
 	}

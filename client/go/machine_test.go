@@ -750,6 +750,20 @@ func TestTheEndOfAStreamIsJudgedByItsStatus(t *testing.T) {
 	}
 }
 
+func TestADrainThatCrossesAMoveIsHeard(t *testing.T) {
+	for _, keepsServing := range []bool{false, true} {
+		r := holdingRig(t, 0)
+		former := r.stream
+		r.m.outdated()
+		r.want(r.connect(10), "open")
+		draining := drains()
+		draining.KeepsServing = keepsServing
+		r.messageOn(15, former, 0, draining)
+		r.m.streamEndedBy(at(20), former, nil)
+		r.wantState(20, 0, map[bool]string{false: "held", true: "session_ended"}[keepsServing])
+	}
+}
+
 func TestADisownedStreamSuspendsWhatIsHeldWhateverTheGrace(t *testing.T) {
 	r := holdingRig(t, 0)
 	r.ended(5_000, endDisowned)

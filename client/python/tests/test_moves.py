@@ -556,3 +556,16 @@ def test_a_fault_while_an_answer_is_handled_costs_the_request_that_it_answers(mo
         assert seen.startswith("done the coordinator's answer")
     assert rig.hold(0, 3, b"q").state(0) is LockState.HELD
     assert reason(lease, 0) is LostReason.RELEASED
+
+
+def test_a_drain_that_crosses_a_move_is_heard() -> None:
+    for keeps_serving, lost in (False, None), (True, LostReason.SESSION_ENDED):
+        rig = Rig.opened()
+        lease = rig.hold(0, 1, b"o")
+        former = rig.stream
+        rig.ask_to_move(0)
+        rig.connect(0)
+        draining = session_pb2.SessionDraining(deadline=wire(5000 * MILLISECOND), keeps_serving=keeps_serving)
+        rig.say(0, stream=former, draining=draining)
+        rig.machine.stream_ended_by(0, former, None)
+        assert reason(lease, 0) is lost

@@ -60,6 +60,10 @@ impl<A, H> Machine<A, H> {
         match message.response {
             Some(Response::Lost(lost)) => self.lost_in_doubt(now, lost.locks),
             Some(Response::Closed(_)) => self.hang_up(now, number),
+            // A plain end after this is the coordinator's stop, which leaves what is held.
+            Some(Response::Draining(draining)) if !draining.keeps_serving => {
+                self.draining(now, draining);
+            }
             _ => {}
         }
     }

@@ -130,6 +130,22 @@ fn a_real_drain_and_silence_are_left_although_no_coordinator_is_there() {
 }
 
 #[test]
+fn a_drain_that_crosses_a_move_is_heard() {
+    for (word, state) in [
+        (draining(), Ok(())),
+        (asked_to_move(), Err(LostReason::SessionEnded)),
+    ] {
+        let mut session = Session::holding(0);
+        let former = session.stream;
+        session.message(10, 0, asked_to_move());
+        session.connect(20).unwrap();
+        session.message_on(30, former, 0, word);
+        session.machine.stream_ended_by(at(40), former, None);
+        assert_eq!(session.held(40, 0), state);
+    }
+}
+
+#[test]
 fn a_coordinator_that_asks_has_not_said_that_it_stops() {
     let mut session = Session::open_at(0);
     // It has nothing, and is not closed for that.

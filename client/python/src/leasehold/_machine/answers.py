@@ -42,6 +42,9 @@ class Answers(Resuming):
                 self.lost_in_doubt(now, message.lost.locks)
             elif message.HasField("closed"):
                 self.hang_up(now, number)
+            elif message.HasField("draining") and not message.draining.keeps_serving:
+                # A plain end after this is the coordinator's stop, which leaves what is held.
+                stream.draining = now + from_wire(message.draining.deadline)
             return
         self._heard(now, message)
         self.leave_if_drained(now)
