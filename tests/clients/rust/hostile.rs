@@ -358,7 +358,7 @@ fn number(variable: &str, otherwise: u64) -> u64 {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hostile_calls_cost_nothing_but_themselves() {
     let (seed, seconds) = (number("HOSTILE_SEED", 1), number("HOSTILE_SECONDS", 3));
-    println!("HOSTILE_SEED={seed}");
+    leasehold_tests::report(format!("HOSTILE_SEED={seed}"));
     let coordinator = Coordinator::in_process();
     let endpoint = coordinator.endpoint();
     // Longer than a busy machine keeps a process waiting: the lock must be lost by what a call does, and not by the clock.
@@ -403,7 +403,7 @@ async fn hostile_calls_cost_nothing_but_themselves() {
         });
     }
     let calls: u64 = workers.join_all().await.into_iter().sum();
-    println!("{calls} calls");
+    leasehold_tests::report(format!("{calls} calls"));
 
     wait::until("all else to end", LIMIT, || async {
         let admin = client.admin();
