@@ -116,3 +116,43 @@ fn crowd(view: &NameView) -> u32 {
     let shown = view.holders.len() + view.waiters.len();
     u32::try_from(shown.saturating_sub(FEW)).unwrap_or(u32::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::coordinator::tests::site::{Site, acquire, name};
+
+    /// Returns how long a look waits for its turn.
+    async fn waits(listings: &Listings, site: &Site, names: usize) -> Duration {
+        let began = Instant::now();
+        let names = vec![name(); names];
+        let op = Op::view(SHOWN_WAITERS);
+        let views = listings.views(&site.coordinator, &names, &op).await;
+        assert_eq!(views.unwrap().len(), names.len());
+        began.elapsed()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_look_at_a_crowd_keeps_the_next_ones_waiting() {
+        let site = Site::start();
+        let listings = Listings::default();
+        let few = u8::try_from(FEW).unwrap();
+        for number in 1..=few {
+            let op = Op::Acquire(acquire(number));
+            site.coordinator.execute(&name(), op).await.unwrap();
+        }
+        assert_eq!(waits(&listings, &site, 10 * SLICE).await, Duration::ZERO);
+        for number in few + 1..=few + 10 {
+            let op = Op::Acquire(acquire(number));
+            site.coordinator.execute(&name(), op).await.unwrap();
+        }
+        // Nothing was known of the crowd before.
+        assert_eq!(waits(&listings, &site, SLICE).await, Duration::ZERO);
+        let slice = u32::try_from(SLICE).unwrap();
+        assert!(waits(&listings, &site, 1).await >= PAUSE * 10 * slice);
+        // From now on one by one, each after the pause for the one before.
+        assert!(waits(&listings, &site, SLICE).await >= PAUSE * 10 * slice);
+    }
+}
