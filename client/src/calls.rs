@@ -24,8 +24,8 @@ use crate::{
 /// Time limit of one call.
 pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Longest time of any call: no coordinator lets one wait for longer than a day.
-pub(crate) const LONGEST_CALL: Duration = Duration::from_secs(2 * 24 * 3600);
+/// Longest time of any call: no coordinator lets one wait for longer than 365 days. Clocks can't count much further.
+pub(crate) const LONGEST_CALL: Duration = Duration::from_secs(366 * 24 * 3600);
 
 /// Channels for calls, which connect when they are first used, and again when needed. Cheap to clone.
 ///

@@ -54,6 +54,14 @@ async fn a_detached_lock_ends_with_its_ttl() {
 }
 
 #[tokio::test]
+async fn a_wait_that_no_clock_can_count_is_refused() {
+    let (_coordinator, client) = coordinator_and_client().await;
+    let request = client.detached_lock("a").wait(Duration::MAX);
+    let error = request.acquire().await.unwrap_err();
+    assert!(matches!(error, AcquireError::Refused { .. }), "{error:?}");
+}
+
+#[tokio::test]
 async fn detached_locks_have_every_mode_and_errors_of_their_own() {
     let (_coordinator, client) = coordinator_and_client().await;
     let permits = |permits, limit| client.detached_lock("permits").permits(permits, limit);
