@@ -559,7 +559,7 @@ def test_a_fault_while_an_answer_is_handled_costs_the_request_that_it_answers(mo
 
 
 def test_a_drain_that_crosses_a_move_is_heard() -> None:
-    for keeps_serving, lost in (False, None), (True, LostReason.SESSION_ENDED):
+    for keeps_serving, end in (False, None), (True, LostReason.SESSION_ENDED):
         rig = Rig.opened()
         lease = rig.hold(0, 1, b"o")
         former = rig.stream
@@ -568,4 +568,4 @@ def test_a_drain_that_crosses_a_move_is_heard() -> None:
         draining = session_pb2.SessionDraining(deadline=wire(5000 * MILLISECOND), keeps_serving=keeps_serving)
         rig.say(0, stream=former, draining=draining)
         rig.machine.stream_ended_by(0, former, None)
-        assert reason(lease, 0) is lost
+        assert reason(lease, 0) is end
