@@ -4,7 +4,7 @@
 //! renewals, and those of many listings in a row for seconds: so the looks of all listings together share a small part of the way.
 //! A look also costs Redis more the more holders and waiters there are: a crowd is paid for with a pause.
 
-use std::{iter, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use futures_util::future::join_all;
 use leasehold_core::{command::Op, name::LockName, view::NameView};
@@ -91,11 +91,11 @@ impl Listings {
     ) -> Result<Vec<Result<NameView, Refusal>>, Refusal> {
         let mut turn = Arc::clone(&self.0).lock_owned().await;
         let names: Vec<_> = names.iter().take(*turn).cloned().collect();
-        let looks = iter::zip(names, iter::repeat((coordinator.clone(), op.clone())));
+        let (coordinator, op) = (coordinator.clone(), op.clone());
         let looked = tokio::spawn(async move {
-            let looks = looks.map(|(name, (coordinator, op))| async move {
-                seen(&coordinator, &name, op).await
-            });
+            let looks = names
+                .iter()
+                .map(|name| seen(&coordinator, name, op.clone()));
             let views = join_all(looks).await;
             let crowds = views.iter().flatten().map(crowd).sum();
             *turn = if crowds > 0 { SLICE_OF_CROWDS } else { SLICE };
