@@ -12,6 +12,7 @@ import time
 
 import pytest
 from conftest import Coordinator
+from relay import Relay
 
 import leasehold
 
@@ -23,21 +24,15 @@ STOPPED = 15
 pytestmark = [pytest.mark.beside, pytest.mark.timeout(300)]
 
 
-class Swallowing:
+class Swallowing(Relay):
     """Proxy that can swallow what both sides send. It closes nothing meanwhile."""
 
     def __init__(self, port: int) -> None:
         """Makes a proxy to this port."""
-        self._port = port
+        super().__init__(port)
         self._passes = asyncio.Event()
         self._passes.set()
         self._passed_at = time.monotonic()
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    async def serve(self) -> str:
-        """Begins to serve, and returns the URL."""
-        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
-        return f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
 
     async def swallow(self) -> None:
         """Passes nothing on from now on, once both sides are quiet. It keeps what they send, as TCP does."""
@@ -49,37 +44,10 @@ class Swallowing:
         """Passes everything on."""
         self._passes.set()
 
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task
-        self._tasks.add(task)
-        ends = [writer]
-        try:
-            await self._passes.wait()
-            back, forth = await asyncio.open_connection("127.0.0.1", self._port)
-            ends.append(forth)
-            await asyncio.gather(self._pump(reader, forth), self._pump(back, writer))
-        except (OSError, asyncio.CancelledError):
-            pass
-        finally:
-            for end in ends:
-                end.transport.abort()
-
-    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while part := await reader.read(1 << 16):
-            await self._passes.wait()
-            self._passed_at = time.monotonic()
-            writer.write(part)
-            await writer.drain()
+    async def may_pass(self) -> None:
+        """Waits while everything is swallowed."""
         await self._passes.wait()
-        writer.close()
-
-    async def close(self) -> None:
-        """Ends the proxy."""
-        self._server.close()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._passed_at = time.monotonic()
 
 
 async def _cut_off(coordinator: Coordinator) -> None:
