@@ -128,6 +128,11 @@ impl Sessions {
         }
     }
 
+    /// Returns the session with this id, if it is here.
+    pub fn get(&self, id: SessionId) -> Option<Arc<SessionInfo>> {
+        self.0.lock().get(&id).map(Arc::clone)
+    }
+
     /// At most `limit` of the sessions that are seen, in the order of their ids, from behind `after`.
     pub fn page(
         &self,

@@ -86,11 +86,14 @@ pub struct Holder {
     pub actor: Option<u64>,
     /// The longest time from the grant for which the lock may be held, however healthy the holder; none if there is no bound.
     pub max_hold: Option<Duration>,
+    /// The network address that the session came from. [`Admin::get_lock`](crate::Admin::get_lock) alone tells it, at the
+    /// coordinator that serves the session, to those who may list that; empty otherwise.
+    pub peer: String,
 }
 
 from_message!(Holder => Holder {
     session_id, client_name, coordinator, fencing_token, acquired_at, ttl, value,
-    hold_count, foreign, permits, actor, max_hold,
+    hold_count, foreign, permits, actor, max_hold, peer,
 });
 
 /// One waiter in the queue of a lock.
@@ -118,11 +121,13 @@ pub struct Waiter {
     /// The number that names the waiter in [`Admin::force_release_waiter`](crate::Admin::force_release_waiter). None if the
     /// coordinator is of a version that gives none.
     pub number: Option<u64>,
+    /// The network address that the session came from, told as for a [`Holder`].
+    pub peer: String,
 }
 
 from_message!(Waiter => Waiter {
     session_id, client_name, coordinator, waiting_since, position, mode, permits, actor, number,
-    permits_at_least,
+    permits_at_least, peer,
 });
 
 /// Everything that can be seen of one lock. A free lock has neither a mode nor holders.

@@ -16,6 +16,11 @@ use prost_types::Timestamp;
 
 use crate::watch::watchers::Message;
 
+/// Most bytes of a value in a listing, and in a snapshot of a lock whose values are many.
+pub const LISTED_VALUE: usize = 64;
+/// Most bytes that the values of a lock in a snapshot have in all while they are whole.
+const WHOLE_VALUES: usize = 64 << 10;
+
 /// Encodes a duration. Replaces one that is too long for the wire, which no bound admits, by the longest.
 pub fn wire_duration(duration: Duration) -> prost_types::Duration {
     duration.try_into().unwrap_or(prost_types::Duration {
@@ -61,6 +66,7 @@ fn hold_view(hold: &HoldView) -> v1::Holder {
         permits: hold.mode.permits(),
         actor: hold.actor.get(),
         max_hold: hold.max_hold.map(wire_duration),
+        peer: String::new(),
     }
 }
 
@@ -79,6 +85,7 @@ fn waiter(position: u64, waiter: &WaiterView) -> v1::Waiter {
             Mode::Semaphore(permits) => permits.at_least().unwrap_or(0),
             Mode::Exclusive | Mode::Shared => 0,
         },
+        peer: String::new(),
     }
 }
 
@@ -121,7 +128,7 @@ pub fn lock_view(name: &LockName, view: &NameView) -> v1::LockView {
 pub fn watch_message(message: &Message) -> v1::WatchLocksResponse {
     use v1::watch_locks_response::Response;
     let response = match message {
-        Message::Lock(name, view) => Response::Lock(lock_view(name, view)),
+        Message::Lock(name, view) => Response::Lock(snapshot_view(name, view)),
         Message::Ready { lock_count } => Response::Ready(v1::WatchReady {
             lock_count: *lock_count,
         }),
@@ -133,6 +140,18 @@ pub fn watch_message(message: &Message) -> v1::WatchLocksResponse {
     v1::WatchLocksResponse {
         response: Some(response),
     }
+}
+
+/// Encodes the view of a lock in a snapshot. Whoever does not read has one in memory for each stream, so it has few bytes of values.
+fn snapshot_view(name: &LockName, view: &NameView) -> v1::LockView {
+    let mut view = lock_view(name, view);
+    let bytes: usize = view.holders.iter().map(|holder| holder.value.len()).sum();
+    if bytes > WHOLE_VALUES {
+        for holder in &mut view.holders {
+            holder.value.truncate(LISTED_VALUE);
+        }
+    }
+    view
 }
 
 /// Encodes an event of a lock.

@@ -15,7 +15,7 @@ use leasehold_proto::v1::{
     CheckTokenRequest, CheckTokenResponse, EndSessionRequest, EndSessionResponse,
     ForceReleaseRequest, ForceReleaseResponse, GetLockRequest, GetLockResponse, GetStatusRequest,
     GetStatusResponse, ListLocksRequest, ListLocksResponse, ListSessionsRequest,
-    ListSessionsResponse, RequestReleaseRequest, RequestReleaseResponse, SessionView,
+    ListSessionsResponse, LockView, RequestReleaseRequest, RequestReleaseResponse, SessionView,
     WatchLocksRequest, WatchLocksResponse, admin_service_server::AdminService,
 };
 use leasehold_store::{Page, clock};
@@ -54,10 +54,8 @@ const MOST_BYTES: usize = 1 << 20;
 /// What a listing shows of a lock.
 const LISTED: Op = Op::View {
     waiters: 0,
-    value_bytes: LISTED_VALUE,
+    value_bytes: convert::LISTED_VALUE,
 };
-/// Most bytes of a value in a listing.
-const LISTED_VALUE: usize = 64;
 
 /// Carries an operator's action out to its end, with its lines in the log and the audit log, though its caller goes away meanwhile.
 async fn to_its_end<T: Send + 'static>(
@@ -157,7 +155,9 @@ impl AdminService for Admin {
             .view(coordinator, &name, &Op::view(SHOWN_WAITERS))
             .await;
         let view = view.map_err(|refusal| rights.shown(refusal))?;
-        let lock = Some(convert::lock_view(&name, &view));
+        let mut lock = convert::lock_view(&name, &view);
+        self.add_peers(&mut lock, &rights);
+        let lock = Some(lock);
         Ok(with(turn, GetLockResponse { lock }))
     }
 
@@ -166,10 +166,6 @@ impl AdminService for Admin {
         request: Request<ListSessionsRequest>,
     ) -> Result<Response<ListSessionsResponse>, Status> {
         let rights = self.streams.access.rights(request.extensions())?;
-        let sees_all = rights.granted().sees_all();
-        let own = rights.caller().identity();
-        let is_seen =
-            |info: &SessionInfo| sees_all || own.is_some() && info.identity.as_deref() == own;
         let request = request.into_inner();
         let size = convert::page_size("page_size", request.page_size, self.max_page_size())?;
         let after = match request.page_token.as_str() {
@@ -179,7 +175,8 @@ impl AdminService for Admin {
             })?),
         };
         let turn = self.turn(&rights).await;
-        let page = self.streams.sessions.page(after, size + 1, is_seen);
+        let sessions = &self.streams.sessions;
+        let page = sessions.page(after, size + 1, |session| may_see(&rights, session));
         let mut answer = ListSessionsResponse::default();
         let mut bytes = 0;
         for info in &page {
@@ -435,6 +432,21 @@ impl Admin {
         }
     }
 
+    /// Adds the addresses of the lock's sessions that are here, as far as the caller may see these.
+    fn add_peers(&self, lock: &mut LockView, rights: &Rights) {
+        let peer = |id: &str| {
+            let session = convert::parse_session(id).and_then(|id| self.streams.sessions.get(id));
+            let seen = session.filter(|session| may_see(rights, session));
+            seen.map_or_else(String::new, |session| session.peer.clone())
+        };
+        for holder in &mut lock.holders {
+            holder.peer = peer(&holder.session_id);
+        }
+        for waiter in &mut lock.waiters {
+            waiter.peer = peer(&waiter.session_id);
+        }
+    }
+
     fn session_view(&self, info: &SessionInfo) -> SessionView {
         SessionView {
             session_id: info.id.to_string(),
@@ -450,6 +462,12 @@ impl Admin {
             metadata: info.metadata.clone(),
         }
     }
+}
+
+/// Returns whether the caller may see a session: its own, or all.
+fn may_see(rights: &Rights, session: &SessionInfo) -> bool {
+    let own = rights.caller().identity();
+    rights.granted().sees_all() || own.is_some() && session.identity.as_deref() == own
 }
 
 /// Returns an answer that keeps a turn until it is sent.

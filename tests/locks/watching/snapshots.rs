@@ -51,6 +51,31 @@ async fn listed(site: &Site, prefix: &str) -> BTreeMap<String, Vec<i64>> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_snapshot_has_the_beginnings_of_values_that_are_many() {
+    let site = Site::memory().await;
+    let mut session = site.session(0).await;
+    // With the first, both locks have 64 KiB of values; the further one has more.
+    for number in 0..=16 {
+        for name in ["few", "many"] {
+            let mut acquire = shared(name);
+            acquire.value = vec![b'v'; if number == 16 { 1 } else { 4096 }];
+            if name == "many" || number < 16 {
+                session.take_one(acquire).await;
+            }
+        }
+    }
+    let (_, snapshot) = Watch::begin(site.at(0).channel().await, "").await;
+    let bytes = |at: usize| {
+        let holders = snapshot[at].holders.iter();
+        holders.map(|it| it.value.len()).collect::<Vec<_>>()
+    };
+    assert_eq!(bytes(0), [4096; 16]);
+    let mut cut = bytes(1);
+    cut.sort_unstable();
+    assert_eq!(cut, [&[1][..], &[64; 16]].concat());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_snapshot_has_what_there_is_in_order() {
     const LOCKS: usize = 300;
     everywhere(async |site: &Site| {

@@ -10,6 +10,7 @@ use leasehold_proto::v1::{
 use leasehold_tests::{
     ports::free_port,
     raw::{PROMPT, acquire_request, fresh_owner_id, renew_request},
+    wait,
 };
 
 use super::site::{Caller, Site, missing, table};
@@ -257,4 +258,46 @@ async fn a_failure_of_the_store_says_where_it_is_to_those_who_may_see_everything
             assert_eq!(said.contains(&address), sees_all, "{name}: {said}");
         }
     }
+}
+
+#[tokio::test]
+async fn addresses_of_holders_and_waiters_are_shown_to_those_who_see_the_sessions() {
+    let rules = table("token:*", "acquire", "locks", "")
+        + &table("token:*", "inspect", "locks", "a")
+        + &table("token:all", "inspect", "locks", "");
+    let site = Site::start(&rules);
+    let (all, some) = (site.newcomer("all").await, site.newcomer("some").await);
+    let (mut holding, mut waiting) = (all.session().await, some.session().await);
+    holding.acquire("a").await;
+    waiting.ask("a", None).await;
+    let peers = async |caller: &Caller| {
+        let request = caller.says(GetLockRequest { name: "a".into() });
+        let view = caller.admin().get_lock(request).await.unwrap();
+        let lock = view.into_inner().lock.unwrap();
+        let holders = lock.holders.into_iter().map(|it| it.peer);
+        let waiters = lock.waiters.into_iter().map(|it| it.peer);
+        holders.chain(waiters).collect::<Vec<_>>()
+    };
+    let listed = async |caller: &Caller| {
+        let request = caller.says(ListSessionsRequest::default());
+        let page = caller.admin().list_sessions(request).await.unwrap();
+        let sessions = page.into_inner().sessions.into_iter();
+        sessions
+            .map(|it| (it.identity, it.peer))
+            .collect::<Vec<_>>()
+    };
+    wait::until("the waiter", PROMPT, async || match peers(&all).await {
+        both if both.len() == 2 => Ok(()),
+        fewer => Err(fewer),
+    })
+    .await;
+    let sessions = listed(&all).await;
+    let of = |identity: &str| {
+        let session = sessions.iter().find(|(it, _)| it == identity);
+        session.unwrap().1.clone()
+    };
+    assert!(of("token:all").starts_with("127.0.0.1:"), "{sessions:?}");
+    let both = vec![of("token:all"), of("token:some")];
+    assert_eq!(peers(&all).await, both);
+    assert_eq!(peers(&some).await, vec![String::new(), both[1].clone()]);
 }

@@ -129,6 +129,7 @@ document!(holder: Holder {
     "permits": holder.permits,
     "actor": holder.actor.map(Wide),
     "maxHold": holder.max_hold.map(duration),
+    "peer": holder.peer,
     "foreign": holder.foreign,
 });
 
@@ -143,6 +144,7 @@ document!(waiter: Waiter {
     "permitsAtLeast": waiter.permits_at_least,
     "actor": waiter.actor.map(Wide),
     "number": waiter.number.map(Wide),
+    "peer": waiter.peer,
 });
 
 document!(session: SessionView {

@@ -93,6 +93,7 @@ fn not_shown(count: u64, shown: usize, who: &str) -> String {
 fn only_holder(facts: &mut Table, holder: &Holder, now: SystemTime) {
     facts.fact("holder", text::holder(holder));
     facts.fact_if_any("session", &holder.session_id);
+    facts.fact_if_any("peer", &holder.peer);
     facts.fact_if_any("actor", text::or_nothing(holder.actor));
     facts.fact_if_any("coordinator", &holder.coordinator);
     facts.fact(
@@ -115,6 +116,7 @@ fn holders(lock: &LockView, now: SystemTime) -> Table {
         "HELD FOR",
         "TTL LEFT",
         "SESSION",
+        "PEER",
         "ACTOR",
         "COORDINATOR",
         "VALUE",
@@ -133,6 +135,7 @@ fn holders(lock: &LockView, now: SystemTime) -> Table {
             text::or_dash(text::age(holder.acquired_at, now)),
             ttl_left(holder),
             session,
+            text::escaped(&holder.peer),
             text::or_nothing(holder.actor),
             text::escaped(&holder.coordinator),
             text::escaped(&holder.value),
@@ -147,6 +150,7 @@ fn waiters(lock: &LockView, now: SystemTime) -> Table {
         "WAITER",
         "WANTS",
         "WAITING FOR",
+        "PEER",
         "ACTOR",
         "NUMBER",
         "COORDINATOR",
@@ -157,6 +161,7 @@ fn waiters(lock: &LockView, now: SystemTime) -> Table {
             text::waiter(waiter),
             wants(waiter, limit(lock)),
             text::or_dash(text::age(waiter.waiting_since, now)),
+            text::escaped(&waiter.peer),
             text::or_nothing(waiter.actor),
             text::or_nothing(waiter.number),
             text::escaped(&waiter.coordinator),

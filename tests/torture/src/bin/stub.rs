@@ -90,6 +90,7 @@ struct Session {
 }
 
 /// What came of a wait.
+#[expect(clippy::large_enum_variant, reason = "there is one at a time")]
 enum Event {
     Answer(Response),
     Lost(String),
