@@ -92,6 +92,13 @@ pub enum Record {
         ask: u64,
         why: String,
     },
+    Counted {
+        coordinator: String,
+        #[serde(default)]
+        client: Option<String>,
+        lock: String,
+        reason: String,
+    },
     Finished {
         client: String,
     },

@@ -23,11 +23,12 @@ pub fn brief(lines: &[Line], story: &Story, verdict: &Verdict) -> String {
         .iter()
         .filter(|line| matches!(line.record, Record::Resumed { .. }));
     format!(
-        "{} faults, {} grants, {} hand-offs, {} losses told, {} resumes, {} fail-overs, {} violations",
+        "{} faults, {} grants, {} hand-offs, {} losses told, {} counted, {} resumes, {} fail-overs, {} violations",
         story.faults.len(),
         granted.count(),
         hand_offs(story).count(),
         told.count(),
+        story.counted.len(),
         resumed.count(),
         story.fail_overs,
         verdict.violations.len()
@@ -76,6 +77,10 @@ pub fn summary(lines: &[Line], story: &Story, verdict: &Verdict) -> String {
             HoldEnd::Killed(_) => "killed".to_owned(),
             HoldEnd::None => "forgotten".to_owned(),
         })),
+    );
+    line(
+        "losses counted by coordinators",
+        &count(story.counted.iter().map(|loss| loss.reason.clone())),
     );
     let changes = lines.iter().filter_map(|line| match &line.record {
         Record::Suspended { .. } => Some("suspended".to_owned()),

@@ -19,6 +19,8 @@ pub struct Story {
     pub faults: Vec<Fault>,
     /// Times in which processes got no processor.
     pub stalls: Vec<Fault>,
+    /// Losses that coordinators counted, by time.
+    pub counted: Vec<Counted>,
     /// Number of masters that were replaced.
     pub fail_overs: u64,
     /// Time at which the harness broke the run off, and the reason.
@@ -146,6 +148,21 @@ pub enum HoldEnd {
     Killed(u64),
     /// The history does not say.
     None,
+}
+
+/// A loss that a coordinator counted in `leasehold_lost_total`.
+#[derive(Clone, Debug)]
+pub struct Counted {
+    /// Time.
+    pub at: u64,
+    /// The coordinator.
+    pub coordinator: String,
+    /// The client that lost the lock; none if the coordinator does not know it any more.
+    pub client: Option<String>,
+    /// The lock.
+    pub lock: String,
+    /// The reason, by its name in the API.
+    pub reason: String,
 }
 
 /// Something that a watcher saw.

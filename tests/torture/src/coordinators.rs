@@ -138,6 +138,7 @@ impl Coordinators {
     fn keep_log(&mut self, number: usize) {
         let log = self.all[number].process.log();
         self.panics += usize::from(log.contains("panicked at"));
+        self.record.counted(&format!("coordinator-{number}"), &log);
         let path = self.record.path(&format!("coordinator-{number}"));
         let path = path.with_extension("log");
         let kept = OpenOptions::new().append(true).create(true).open(path);

@@ -16,6 +16,7 @@
 
 mod clients;
 mod coordinators;
+mod counted;
 mod credentials;
 mod faults;
 mod planted;

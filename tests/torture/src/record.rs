@@ -6,12 +6,15 @@ use std::{
         OnceLock,
         atomic::{AtomicU64, Ordering},
     },
+    time::SystemTime,
 };
 
-use leasehold_torture::history::History;
+use leasehold_torture::history::{History, now};
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
+
+use crate::counted::Loss;
 
 /// The harness's part of the history.
 #[derive(Debug)]
@@ -121,6 +124,22 @@ impl Record {
         self.history.line(kind, fields);
     }
 
+    /// Records the losses that a coordinator counted, as its log tells of each.
+    pub(crate) fn counted(&self, coordinator: &str, log: &str) {
+        // Both clocks now. Neither is set during a run.
+        let ahead = since_epoch(SystemTime::now()).saturating_sub(now());
+        for loss in log.lines().filter_map(Loss::read) {
+            let at = since_epoch(loss.at).saturating_sub(ahead);
+            let fields = json!({
+                "coordinator": coordinator,
+                "client": loss.client,
+                "lock": loss.lock,
+                "reason": loss.reason,
+            });
+            self.history.line_at(at, "counted", fields);
+        }
+    }
+
     /// Records that a fault begins, and returns its number.
     pub(crate) fn begin(&self, what: &str, target: &str, effects: &Effects) -> u64 {
         let fault = self.faults.fetch_add(1, Ordering::Relaxed);
@@ -136,4 +155,11 @@ impl Record {
     pub(crate) fn end(&self, fault: u64) {
         self.line("fault_ended", json!({"fault": fault}));
     }
+}
+
+fn since_epoch(at: SystemTime) -> u64 {
+    let since = at
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default();
+    u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
 }

@@ -1,5 +1,6 @@
 //! Demands on a history. `HISTORY.md` lists them, with what excuses each.
 
+mod counts;
 mod exclusion;
 mod order;
 mod registers;
@@ -66,6 +67,8 @@ pub enum Kind {
     Disconnected,
     /// A hold was lost, or the client's credentials were refused, and no fault explains that.
     Unexplained,
+    /// A coordinator counted a loss that no client had, or none counted one that a client had.
+    Miscounted,
     /// A watcher saw events in an order in which they can't have happened.
     Disordered,
     /// A watcher missed an event that another one saw, and was not told of a gap.
@@ -122,6 +125,7 @@ pub fn check(story: &Story, limits: Limits) -> Verdict {
     time::check(story, limits, &mut verdict);
     rights::check(story, limits, &mut verdict);
     watchers::check(story, limits, &mut verdict);
+    counts::check(story, limits, &mut verdict);
     ended(story, &mut verdict);
     left(story, &mut verdict);
     verdict

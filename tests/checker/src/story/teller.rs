@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::{Acquire, End, Fault, Hold, HoldEnd, Seen, Sight, Span, Story};
+use super::{Acquire, Counted, End, Fault, Hold, HoldEnd, Seen, Sight, Span, Story};
 use crate::history::{Line, Record};
 
 impl Story {
@@ -162,6 +162,18 @@ impl Teller {
                 }
                 self.over(&client, index);
             }
+            Record::Counted {
+                coordinator,
+                client,
+                lock,
+                reason,
+            } => self.story.counted.push(Counted {
+                at,
+                coordinator,
+                client,
+                lock,
+                reason,
+            }),
             Record::Killed { client } => {
                 self.kill(&client, at)?;
                 self.dead.insert(client);

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod clean;
+mod counts;
 mod drawing;
 mod ends;
 mod exclusion;

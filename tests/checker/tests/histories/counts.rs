@@ -1,0 +1,101 @@
+//! Histories with losses that coordinators counted.
+
+use leasehold_checker::checks::Kind;
+use serde_json::json;
+
+use crate::history::History;
+
+fn counted(history: &mut History, at: u64, client: Option<&str>, lock: &str) {
+    let fields = json!({"coordinator": "c", "client": client, "lock": lock, "reason": "forced"});
+    history.line(at, "counted", fields);
+}
+
+/// A hold of `a` that is lost at two seconds by these effects of a fault.
+fn lost_by(effects: &serde_json::Value) -> History {
+    let mut history = History::default();
+    history.fault(500, 1900, effects);
+    history.asked(10, "a", 1, "x", "exclusive");
+    history.granted(11, "a", 1, 1);
+    history.lost(2000, "a", 1);
+    history
+}
+
+#[test]
+fn a_loss_is_counted_once_and_for_the_client_that_had_it() {
+    let disturbed = json!({"disturbs": ["*"]});
+    for client in [Some("a"), None] {
+        let mut history = lost_by(&disturbed);
+        counted(&mut history, 2100, client, "x");
+        history.finds(&[]);
+    }
+    for (at, client, lock) in [(2100, "b", "x"), (2100, "a", "y"), (15_000, "a", "x")] {
+        let mut history = lost_by(&disturbed);
+        counted(&mut history, at, Some(client), lock);
+        history.finds(&[Kind::Miscounted]);
+    }
+    let mut history = lost_by(&disturbed);
+    counted(&mut history, 2100, None, "x");
+    counted(&mut history, 2200, Some("a"), "x");
+    history.finds(&[Kind::Miscounted]);
+}
+
+#[test]
+fn a_hold_that_was_given_back_is_counted_only_if_the_loss_crossed_it() {
+    for (at, held, expected) in [
+        (2100, true, &[][..]),
+        (3500, true, &[Kind::Miscounted]),
+        (3500, false, &[]),
+    ] {
+        let mut history = History::default();
+        history.asked(10, "a", 1, "x", "exclusive");
+        history.granted(11, "a", 1, 1);
+        history.about(2000, "releasing", "a", 1);
+        let fields = json!({"client": "a", "ask": 1, "held": held});
+        history.line(2001, "released", fields);
+        counted(&mut history, at, Some("a"), "x");
+        history.finds(expected);
+    }
+}
+
+#[test]
+fn a_client_that_waits_or_gave_up_may_not_have_heard_of_its_grant() {
+    for (ended, expected) in [
+        (1000, &[][..]),
+        (30_000, &[]),
+        // Longer ago than anybody keeps a place.
+        (80, &[Kind::Miscounted]),
+    ] {
+        let mut history = History::default();
+        history.asked(10, "a", 1, "x", "exclusive");
+        history.ended(ended, "a", 1);
+        counted(&mut history, 12_500, Some("a"), "x");
+        history.finds(expected);
+    }
+}
+
+#[test]
+fn a_loss_that_an_operator_alone_explains_is_counted() {
+    let (forced, more) = (
+        json!({"forces": true, "disturbs": ["*"]}),
+        json!({"disturbs": ["a"]}),
+    );
+    for (also, counts, expected) in [
+        (None, true, &[][..]),
+        (None, false, &[Kind::Miscounted]),
+        (Some(&more), false, &[]),
+    ] {
+        let mut history = lost_by(&forced);
+        if let Some(also) = also {
+            history.fault(700, 800, also);
+        }
+        if counts {
+            counted(&mut history, 2100, Some("a"), "x");
+        }
+        // Something that was counted, so that it is known that coordinators do.
+        history.asked(30_000, "b", 1, "y", "exclusive");
+        history.granted(30_001, "b", 1, 2);
+        history.about(30_002, "killed", "b", 0);
+        counted(&mut history, 30_003, None, "y");
+        history.finds(expected);
+    }
+}
