@@ -1,4 +1,4 @@
-"""Generator of the stubs in `src/leasehold/v1` from the repository's `proto/`.
+"""Generator of the stubs in `src/leasehold_client/v1` from the repository's `proto/`.
 
     python generate.py          writes the stubs
     python generate.py --check  fails if the committed stubs differ from what it would write
@@ -6,6 +6,7 @@
 It needs the grpcio-tools of `requirements.txt`: code that a newer generator writes refuses an older protobuf runtime.
 """
 
+import re
 import sys
 import tempfile
 from importlib.resources import files
@@ -15,7 +16,7 @@ from grpc_tools import protoc
 
 HERE = Path(__file__).resolve().parent
 PROTO = HERE.parent.parent / "proto"
-PACKAGE = HERE / "src" / "leasehold" / "v1"
+PACKAGE = HERE / "src" / "leasehold_client" / "v1"
 
 
 def generate(into: Path) -> dict[str, str]:
@@ -25,7 +26,9 @@ def generate(into: Path) -> dict[str, str]:
     status = protoc.main(["protoc", f"-I{PROTO}", f"-I{well_known}", f"--python_out={into}", f"--pyi_out={into}", *sources])
     if status != 0:
         sys.exit(status)
-    return {path.name: path.read_text() for path in (into / "leasehold" / "v1").iterdir()}
+    # protoc names modules after the folders of proto/. In the package, they are below its own name; the wire's names stay.
+    written = (into / "leasehold" / "v1").iterdir()
+    return {path.name: re.sub(r"(from |')leasehold\.v1(?=[ .]\w)", r"\1leasehold_client.v1", path.read_text()) for path in written}
 
 
 def main() -> None:

@@ -19,8 +19,8 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
-import leasehold
-import leasehold.sync
+import leasehold_client
+import leasehold_client.sync
 
 WARM_UP = 500_000
 """In microseconds."""
@@ -40,7 +40,7 @@ def now() -> int:
 async def opened(library: str, endpoint: str, clients: int) -> AsyncIterator[Acquire]:
     """Opens a library for asyncio."""
     if library == "leasehold":
-        async with leasehold.connect(endpoint, ttl=TTL) as client:
+        async with leasehold_client.connect(endpoint, ttl=TTL) as client:
 
             async def acquire(name: str) -> tuple[int, Callable[[], Awaitable[object]]]:
                 hold = await client.lock(name).acquire()
@@ -112,7 +112,7 @@ async def run_tasks(library: str, work: str, endpoint: str, clients: int, second
 
 def run_threads(work: str, endpoint: str, clients: int, seconds: float) -> list[object]:
     """Runs the work in threads."""
-    with leasehold.sync.connect(endpoint, ttl=TTL) as client:
+    with leasehold_client.sync.connect(endpoint, ttl=TTL) as client:
         start = now() + WARM_UP
         end = start + int(seconds * 1e6)
         parts: list[list[object]] = [[] for _ in range(clients)]
@@ -132,7 +132,7 @@ def run_threads(work: str, endpoint: str, clients: int, seconds: float) -> list[
             while (left := end - now()) > 0:
                 try:
                     hold = client.lock("bench/contended", wait=left / 1e6).acquire()
-                except leasehold.TimedOut:
+                except leasehold_client.TimedOut:
                     return
                 granted = now()
                 hold.release()

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-import leasehold
+import leasehold_client
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
@@ -174,14 +174,14 @@ def name(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-async def client(shared: Coordinator) -> AsyncIterator[leasehold.Client]:
+async def client(shared: Coordinator) -> AsyncIterator[leasehold_client.Client]:
     """A client of an undisturbed coordinator."""
-    async with leasehold.connect(shared.url, client_name="test", ttl=2) as client:
+    async with leasehold_client.connect(shared.url, client_name="test", ttl=2) as client:
         yield client
 
 
 @pytest.fixture
-async def other(shared: Coordinator) -> AsyncIterator[leasehold.Client]:
+async def other(shared: Coordinator) -> AsyncIterator[leasehold_client.Client]:
     """Another client of it."""
-    async with leasehold.connect(shared.url, client_name="other", ttl=2) as client:
+    async with leasehold_client.connect(shared.url, client_name="other", ttl=2) as client:
         yield client

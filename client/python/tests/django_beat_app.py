@@ -19,7 +19,7 @@ from django.utils import timezone
 from django_celery_beat.models import IntervalSchedule, PeriodicTask
 from django_celery_beat.schedulers import DatabaseScheduler
 
-from leasehold.celery import LeaderMixin
+from leasehold_client.celery import LeaderMixin
 
 
 class LeaderScheduler(LeaderMixin, DatabaseScheduler):  # type: ignore[misc]

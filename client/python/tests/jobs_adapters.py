@@ -13,7 +13,7 @@ from typing import Any
 
 from ledger import Ledger, Log
 
-import leasehold.sync
+import leasehold_client.sync
 
 ENDPOINT = os.environ["JOBS_ENDPOINTS"]
 TTL = 5
@@ -119,19 +119,19 @@ def redis_locks() -> None:
     """Runs jobs under a lock with redis-py's interface."""
     import redis
 
-    import leasehold.redis
+    import leasehold_client.redis
 
-    client = leasehold.sync.connect(ENDPOINT, ttl=TTL)
+    client = leasehold_client.sync.connect(ENDPOINT, ttl=TTL)
     start(client.open)
-    lock_class = leasehold.redis.lock_class(client)
+    lock_class = leasehold_client.redis.lock_class(client)
 
     def run(job: str) -> None:
         with lock_class(None, "ledger", timeout=60) as lock:
-            assert isinstance(lock, leasehold.redis.Lock) and lock.hold
+            assert isinstance(lock, leasehold_client.redis.Lock) and lock.hold
             ledger.run(job, lock.hold)
 
     for job in stop.jobs():
-        stop.have_run(job, run, (redis.RedisError, leasehold.LeaseholdError))
+        stop.have_run(job, run, (redis.RedisError, leasehold_client.LeaseholdError))
     client.close()
 
 
@@ -143,11 +143,11 @@ def apscheduler() -> None:
     """Runs the jobs of a store in a database, as one of several schedulers."""
     from apscheduler.events import EVENT_JOB_EXECUTED
 
-    from leasehold.apscheduler import SchedulerLeader
+    from leasehold_client.apscheduler import SchedulerLeader
 
     scheduler = make_scheduler()
     scheduler.add_listener(lambda event: log.write(f"{event.scheduled_run_time.timestamp():.3f}"), EVENT_JOB_EXECUTED)
-    client = leasehold.sync.connect(ENDPOINT, ttl=TTL)
+    client = leasehold_client.sync.connect(ENDPOINT, ttl=TTL)
     SchedulerLeader(scheduler, client, "jobs").start()
     while not stop.is_set:
         time.sleep(0.05)

@@ -6,11 +6,11 @@ from pathlib import Path
 from celery import Celery
 from ledger import Ledger
 
-import leasehold.sync
+import leasehold_client.sync
 
 ledger = Ledger(Path(os.environ["JOBS_LEDGER"]))
 # Opened by the first task of each process of the pool, which is forked before.
-client = leasehold.sync.connect(os.environ["JOBS_ENDPOINTS"], ttl=60)
+client = leasehold_client.sync.connect(os.environ["JOBS_ENDPOINTS"], ttl=60)
 
 app = Celery("jobs", broker=os.environ["JOBS_BROKER"], backend=os.environ["JOBS_BROKER"])
 # Tasks of a process that is killed are run again.

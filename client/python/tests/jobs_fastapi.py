@@ -9,7 +9,7 @@ from fastapi import FastAPI, Request
 from fastapi.responses import PlainTextResponse
 from ledger import Ledger
 
-import leasehold
+import leasehold_client
 
 ledger = Ledger(Path(os.environ["JOBS_LEDGER"]))
 
@@ -17,7 +17,7 @@ ledger = Ledger(Path(os.environ["JOBS_LEDGER"]))
 @asynccontextmanager
 async def lifespan(app: FastAPI) -> AsyncIterator[None]:
     """Keeps a client open for as long as the worker serves."""
-    async with leasehold.connect(os.environ["JOBS_ENDPOINTS"], ttl=60) as client:
+    async with leasehold_client.connect(os.environ["JOBS_ENDPOINTS"], ttl=60) as client:
         app.state.client = client
         yield
 

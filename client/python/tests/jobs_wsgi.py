@@ -7,11 +7,11 @@ from typing import Any
 
 from ledger import Ledger
 
-import leasehold.sync
+import leasehold_client.sync
 
 ledger = Ledger(Path(os.environ["JOBS_LEDGER"]))
 # Opened by the first request of each worker, so that nothing is inherited over a fork, with `--preload` too.
-client = leasehold.sync.connect(os.environ["JOBS_ENDPOINTS"], ttl=60)
+client = leasehold_client.sync.connect(os.environ["JOBS_ENDPOINTS"], ttl=60)
 
 
 def application(environ: dict[str, Any], respond: Callable[[str, list[tuple[str, str]]], object]) -> list[bytes]:

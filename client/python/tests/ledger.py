@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import leasehold
-import leasehold.sync
+import leasehold_client
+import leasehold_client.sync
 
 PAUSE = 0.003
 """Seconds between the look at the ledger and the change of it."""
@@ -51,7 +51,7 @@ class Ledger:
         draft.write_text(text)
         draft.replace(self._path)
 
-    def run(self, job: str, hold: leasehold.sync.Hold) -> str:
+    def run(self, job: str, hold: leasehold_client.sync.Hold) -> str:
         """Runs a job, unless it has run: whoever asks may ask again, as brokers and clients of HTTP do."""
         lines = self.lines()
         time.sleep(PAUSE)
@@ -61,7 +61,7 @@ class Ledger:
         self._write(lines, job, hold.token)
         return RAN
 
-    async def run_in_task(self, job: str, hold: leasehold.Hold) -> str:
+    async def run_in_task(self, job: str, hold: leasehold_client.Hold) -> str:
         """Runs a job as `run` does, and lets other tasks run meanwhile."""
         lines = self.lines()
         await asyncio.sleep(PAUSE)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from leasehold import _lease
-from leasehold._clock import MILLISECOND, from_wire, wire
-from leasehold._machine import (
+from leasehold_client import _lease
+from leasehold_client._clock import MILLISECOND, from_wire, wire
+from leasehold_client._machine import (
     Acquired,
     AcquireSpec,
     Draining,
@@ -22,9 +22,9 @@ from leasehold._machine import (
     Opened,
     Send,
 )
-from leasehold._machine.spec import Change
-from leasehold.errors import AcquireError, LostReason
-from leasehold.v1 import session_pb2, types_pb2
+from leasehold_client._machine.spec import Change
+from leasehold_client.errors import AcquireError, LostReason
+from leasehold_client.v1 import session_pb2, types_pb2
 
 TTL, INTERVAL, VALID = 10_000, 3_000, 9_900
 

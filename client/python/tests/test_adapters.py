@@ -111,7 +111,7 @@ def test_beat_within_workers_of_celery_sends_each_task_once(adapter: Adapter) ->
 
     def begin() -> subprocess.Popen[bytes]:
         files = ["-s", str(adapter.directory / f"schedule{len(adapter.processes)}"), "-n", f"worker{len(adapter.processes)}@%h"]
-        options = ["-B", "--scheduler", "leasehold.celery:LeaderScheduler", "-P", "prefork", "-c", "2", "-l", "info"]
+        options = ["-B", "--scheduler", "leasehold_client.celery:LeaderScheduler", "-P", "prefork", "-c", "2", "-l", "info"]
         return adapter.run("-m", "celery", "-A", "jobs_beat", "worker", *options, *files)
 
     def said(what: str) -> list[tuple[float, int, str]]:

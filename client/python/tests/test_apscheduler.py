@@ -19,9 +19,9 @@ from apscheduler.schedulers.base import STATE_PAUSED, STATE_RUNNING, BaseSchedul
 from apscheduler.schedulers.blocking import BlockingScheduler
 from conftest import Coordinator, Start
 
-import leasehold
-import leasehold.sync
-from leasehold.apscheduler import SchedulerLeader
+import leasehold_client
+import leasehold_client.sync
+from leasehold_client.apscheduler import SchedulerLeader
 
 
 def until(condition: Callable[[], bool], seconds: float = 15) -> None:
@@ -38,7 +38,7 @@ class Worker:
     def __init__(self, url: str, election: str, scheduler: BaseScheduler | None = None, **options: float) -> None:
         """Makes it, with a client that is not connected."""
         self.runs = 0
-        self.client = leasehold.sync.connect(url, ttl=1, **options)  # type: ignore[arg-type]
+        self.client = leasehold_client.sync.connect(url, ttl=1, **options)  # type: ignore[arg-type]
         self.scheduler = scheduler or BackgroundScheduler()
         self.leader = SchedulerLeader(self.scheduler, self.client, election, value="me")
         # One that fell due while it was paused is not run late.
@@ -81,12 +81,12 @@ def make(name: str) -> Iterator[Make]:
 
 def test_only_the_leader_runs_jobs(shared: Coordinator, make: Make, name: str) -> None:
     one, other = make(shared.url), make(shared.url)
-    with pytest.raises(leasehold.LockLost):
+    with pytest.raises(leasehold_client.LockLost):
         one.leader.check()
     one.leader.start()
     assert one.runs_on() and one.leader.is_leader and one.leader.token > 0
     other.leader.start()
-    with leasehold.sync.connect(shared.url) as client:
+    with leasehold_client.sync.connect(shared.url) as client:
         until(lambda: client.admin.get_lock(name).waiter_count == 1)
     assert one.runs_on() and other.runs == 0 and other.scheduler.state == STATE_PAUSED
     # It resigns after its jobs.
@@ -205,8 +205,8 @@ def test_campaigns_again_after_a_loss(shared: Coordinator, make: Make, name: str
     assert one.runs_on()
     lost = one.leader.leadership
     assert lost
-    with leasehold.sync.connect(shared.url) as client:
-        taken: list[leasehold.sync.Hold] = []
+    with leasehold_client.sync.connect(shared.url) as client:
+        taken: list[leasehold_client.sync.Hold] = []
         waits = threading.Thread(target=lambda: taken.append(client.lock(name).acquire()))
         waits.start()
         until(lambda: client.admin.get_lock(name).waiter_count == 1)
@@ -214,7 +214,7 @@ def test_campaigns_again_after_a_loss(shared: Coordinator, make: Make, name: str
         waits.join(10)
         until(lambda: one.scheduler.state == STATE_PAUSED)
         assert taken and not one.leader.is_leader
-        with pytest.raises(leasehold.LockLost):
+        with pytest.raises(leasehold_client.LockLost):
             one.leader.check()
     # The other holder is gone.
     until(lambda: one.leader.is_leader)

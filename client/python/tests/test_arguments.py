@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from conftest import Coordinator
 
-import leasehold
-import leasehold.sync
-from leasehold import InvalidArgument, LockMode, LockSpec
-from leasehold._machine import AcquireSpec, Value
+import leasehold_client
+import leasehold_client.sync
+from leasehold_client import InvalidArgument, LockMode, LockSpec
+from leasehold_client._machine import AcquireSpec, Value
 
 NAMES: list[tuple[Any, type[Exception]]] = [
     (b"x", TypeError),
@@ -112,7 +112,7 @@ CALLS += [
 ]
 
 
-async def test_a_bad_argument_costs_one_call(client: leasehold.Client, name: str) -> None:
+async def test_a_bad_argument_costs_one_call(client: leasehold_client.Client, name: str) -> None:
     async with client.lock(name) as lock:
         session = client.info
         for call, kind in CALLS:
@@ -132,7 +132,7 @@ async def test_a_bad_argument_costs_one_call(client: leasehold.Client, name: str
             with pytest.raises(kind):
                 await permits.keep(number)
         # How many names are too many, the coordinator says.
-        with pytest.raises(leasehold.LimitReached):
+        with pytest.raises(leasehold_client.LimitReached):
             await client.lock_all(f"{name}{number}" for number in range(65)).acquire()
         assert client.info == session
         lock.check()
@@ -142,7 +142,7 @@ async def test_a_bad_argument_costs_one_call(client: leasehold.Client, name: str
 
 
 def test_a_bad_argument_costs_one_call_of_a_thread(shared: Coordinator, name: str) -> None:
-    with leasehold.sync.connect(shared.url) as client, client.lock(name) as lock:
+    with leasehold_client.sync.connect(shared.url) as client, client.lock(name) as lock:
         session = client.info
         for call, kind in CALLS:
             with pytest.raises(kind):
@@ -158,7 +158,7 @@ def test_a_bad_argument_costs_one_call_of_a_thread(shared: Coordinator, name: st
         lock.check()
 
 
-@pytest.mark.parametrize("connect", [leasehold.connect, leasehold.sync.connect])
+@pytest.mark.parametrize("connect", [leasehold_client.connect, leasehold_client.sync.connect])
 def test_settings_are_checked_before_anything_is_made(connect: Callable[..., Any]) -> None:
     url = "http://127.0.0.1:1"
     for bad, kind in TIMES:
@@ -193,29 +193,29 @@ def test_settings_are_checked_before_anything_is_made(connect: Callable[..., Any
             connect(endpoints)
     unusable: list[Any] = ["", [], "a b", "ftp://a"]
     for endpoints in unusable:
-        with pytest.raises(leasehold.ConnectError):
+        with pytest.raises(leasehold_client.ConnectError):
             connect(endpoints)
 
 
 @pytest.mark.parametrize("urls", ["127.0.0.1:7420", "http://127.0.0.1:7420", ["https://127.0.0.1:7420", "http://127.0.0.1:7421"]])
 def test_settings_of_tls_are_refused_where_nothing_is_encrypted(urls: Any) -> None:
-    with pytest.raises(leasehold.CredentialsError, match=r"write https://127\.0\.0\.1"):
-        leasehold.connect(urls, tls=leasehold.Tls(server_name="locks.example"))
+    with pytest.raises(leasehold_client.CredentialsError, match=r"write https://127\.0\.0\.1"):
+        leasehold_client.connect(urls, tls=leasehold_client.Tls(server_name="locks.example"))
 
 
-async def test_a_request_that_a_coordinator_cannot_read_fails_and_is_not_repeated(client: leasehold.Client, name: str) -> None:
+async def test_a_request_that_a_coordinator_cannot_read_fails_and_is_not_repeated(client: leasehold_client.Client, name: str) -> None:
     # Past the checks of arguments, as a coordinator with smaller bounds would meet it.
     asked = AcquireSpec((LockSpec(name),), value=b"v" * 5_000_000)
-    with pytest.raises(leasehold.Refused) as refused:
+    with pytest.raises(leasehold_client.Refused) as refused:
         await client.session._acquire(asked)
     assert refused.value.failure.reason == "MESSAGE_TOO_LARGE" and not refused.value.is_retryable
     # The lock goes with the stream; the next one does not break.
     lock = await client.lock(name, wait=10).acquire()
-    with pytest.raises(leasehold.ChangeRefused, match="MESSAGE_TOO_LARGE"):
+    with pytest.raises(leasehold_client.ChangeRefused, match="MESSAGE_TOO_LARGE"):
         await lock._change(Value(b"v" * 5_000_000))
     async with client.lock(name, wait=10) as lock:
         session = client.info
-        with pytest.raises(leasehold.Refused):
+        with pytest.raises(leasehold_client.Refused):
             await client.session._acquire(AcquireSpec((LockSpec(name + "2"),), actor=2**65))
         assert client.info == session
         lock.check()

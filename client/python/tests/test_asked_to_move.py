@@ -8,8 +8,8 @@ import pytest
 from conftest import Start
 from relay import Relay
 
-import leasehold
-from leasehold._clock import SECOND
+import leasehold_client
+from leasehold_client._clock import SECOND
 
 
 class Narrow(Relay):
@@ -35,10 +35,10 @@ class Narrow(Relay):
 
 
 async def test_a_session_that_cannot_move_when_asked_goes_on_where_it_is(start: Start, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("leasehold._machine.moving.MOVE_AGAIN", 2 * SECOND)
+    monkeypatch.setattr("leasehold_client._machine.moving.MOVE_AGAIN", 2 * SECOND)
     coordinator = start("memory:", "--max-stream-size", "65536")
     proxy = Narrow(coordinator.port)
-    client = leasehold.connect(await proxy.serve(), ttl=60)
+    client = leasehold_client.connect(await proxy.serve(), ttl=60)
     try:
         await client.open()
         assert client.info

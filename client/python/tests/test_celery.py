@@ -24,8 +24,8 @@ from celery.beat import Scheduler
 from celery.schedules import crontab
 from conftest import Coordinator, Start
 
-import leasehold.sync
-from leasehold.celery import LeaderMixin
+import leasehold_client.sync
+from leasehold_client.celery import LeaderMixin
 
 HERE = Path(__file__).resolve().parent
 
@@ -50,7 +50,7 @@ class Beats:
         self._directory = directory
         self.processes: list[subprocess.Popen[bytes]] = []
 
-    def start(self, app: str = "beat_app", scheduler: str = "leasehold.celery:LeaderScheduler") -> subprocess.Popen[bytes]:
+    def start(self, app: str = "beat_app", scheduler: str = "leasehold_client.celery:LeaderScheduler") -> subprocess.Popen[bytes]:
         """Starts a process."""
         number = len(self.processes)
         files = ["-s", str(self._directory / f"schedule{number}"), "--pidfile="]
@@ -102,7 +102,7 @@ def beats(redis: str, coordinator: Coordinator, tmp_path: Path) -> Iterator[Beat
 
 def leader(coordinator: Coordinator) -> str:
     """Returns the client name of the leader, and empty text if there is none."""
-    with leasehold.sync.connect(coordinator.url) as client:
+    with leasehold_client.sync.connect(coordinator.url) as client:
         return next((holder.client_name for holder in client.admin.get_lock("celery-beat").holders), "")
 
 
@@ -110,7 +110,7 @@ def test_one_of_two_beats_sends(beats: Beats, coordinator: Coordinator) -> None:
     first = beats.start()
     until(lambda: beats.sent(first) > 2, "the only process sends")
     second = beats.start()
-    with leasehold.sync.connect(coordinator.url) as client:
+    with leasehold_client.sync.connect(coordinator.url) as client:
         until(lambda: client.admin.get_lock("celery-beat").waiter_count == 1, "the second one campaigns")
     count = beats.sent(first)
     until(lambda: beats.sent(first) > count + 3, "the first one goes on")
@@ -136,7 +136,7 @@ def test_one_of_two_beats_sends(beats: Beats, coordinator: Coordinator) -> None:
 
     # An end in order lets the other one lead at once.
     (ends, stays) = (second, third) if leader(coordinator).endswith(f"/{second.pid}") else (third, second)
-    with leasehold.sync.connect(coordinator.url) as client:
+    with leasehold_client.sync.connect(coordinator.url) as client:
         until(lambda: client.admin.get_lock("celery-beat").waiter_count == 1, "the other one campaigns")
     count = beats.sent(stays)
     ends.send_signal(signal.SIGTERM)
@@ -158,7 +158,7 @@ def test_schedule_in_the_database_of_django(beats: Beats, coordinator: Coordinat
     first = start()
     until(lambda: beats.sent(first) > 2 and counts("hourly") > 0, "the only process sends", 60)
     second = start()
-    with leasehold.sync.connect(coordinator.url) as client:
+    with leasehold_client.sync.connect(coordinator.url) as client:
         until(lambda: client.admin.get_lock("celery-beat").waiter_count == 1, "the second one campaigns", 60)
         count = beats.sent(first)
         until(lambda: beats.sent(first) > count + 1, "the first one goes on", 60)
@@ -256,7 +256,7 @@ def test_loss_before_the_broker_is_reached(make: Callable[[], Recording], shared
     candidate = one._candidate
     assert candidate and candidate.leadership
     lost = candidate.leadership
-    with leasehold.sync.connect(shared.url) as client:
+    with leasehold_client.sync.connect(shared.url) as client:
         assert client.admin.force_release(name)
     until(lambda: not lost.is_leader, "the loss is known")
     # Elected again, without a word of the user's.

@@ -12,14 +12,14 @@ import pytest
 from conftest import Coordinator
 from together import force, waits
 
-import leasehold
-from leasehold import LockState, LostReason
+import leasehold_client
+from leasehold_client import LockState, LostReason
 
 
-async def test_a_lock_is_handed_on_in_order_with_rising_tokens(client: leasehold.Client, other: leasehold.Client, name: str) -> None:
+async def test_a_lock_is_handed_on_in_order_with_rising_tokens(client: leasehold_client.Client, other: leasehold_client.Client, name: str) -> None:
     order: list[tuple[str, int]] = []
 
-    async def work(who: str, through: leasehold.Client) -> None:
+    async def work(who: str, through: leasehold_client.Client) -> None:
         async with through.lock(name) as lock:
             order.append((who, lock.token))
 
@@ -39,7 +39,7 @@ async def test_a_lock_is_handed_on_in_order_with_rising_tokens(client: leasehold
 
 
 async def test_a_hold_is_kept_past_three_ttls(shared: Coordinator, name: str) -> None:
-    async with leasehold.connect(shared.url, ttl=1.5) as client:
+    async with leasehold_client.connect(shared.url, ttl=1.5) as client:
         assert client.info and client.info.ttl == 1.5
         async with client.lock(name) as lock:
             until = time.monotonic() + 4.8
@@ -49,11 +49,11 @@ async def test_a_hold_is_kept_past_three_ttls(shared: Coordinator, name: str) ->
             assert await client.admin.check_token(name, lock.token)
 
 
-async def test_what_the_wire_cannot_carry_is_refused_and_the_session_stays(client: leasehold.Client, name: str) -> None:
+async def test_what_the_wire_cannot_carry_is_refused_and_the_session_stays(client: leasehold_client.Client, name: str) -> None:
     async with client.lock(f"{name}/kept") as kept:
         session = client.info
         for permits in [1.5, 2**32, "one"]:
-            with pytest.raises((leasehold.InvalidArgument, TypeError)):
+            with pytest.raises((leasehold_client.InvalidArgument, TypeError)):
                 await client.semaphore(name, 3).permits(permits).acquire()  # type: ignore[arg-type]
         with pytest.raises(TypeError):
             await client.lock(5).acquire()  # type: ignore[arg-type]
@@ -64,36 +64,36 @@ async def test_what_the_wire_cannot_carry_is_refused_and_the_session_stays(clien
         assert client.info == session
 
 
-async def test_a_source_of_traces_that_fails_costs_no_release(shared: Coordinator, client: leasehold.Client, name: str) -> None:
+async def test_a_source_of_traces_that_fails_costs_no_release(shared: Coordinator, client: leasehold_client.Client, name: str) -> None:
     def trace_context() -> str:
         raise RuntimeError("no trace")
 
-    async with leasehold.connect(shared.url, trace_context=trace_context) as traced:
+    async with leasehold_client.connect(shared.url, trace_context=trace_context) as traced:
         async with traced.lock(name):
             pass
         async with client.lock(name, wait=0):
             pass
 
 
-async def test_busy_timed_out_and_tries(client: leasehold.Client, other: leasehold.Client, name: str) -> None:
+async def test_busy_timed_out_and_tries(client: leasehold_client.Client, other: leasehold_client.Client, name: str) -> None:
     async with client.lock(name, value="step 1"):
         assert await other.lock(name).try_acquire() is None
-        with pytest.raises(leasehold.Busy) as busy:
+        with pytest.raises(leasehold_client.Busy) as busy:
             await other.lock(name, wait=0).acquire()
         assert busy.value.holder and (busy.value.holder.client_name, busy.value.holder.value) == ("test", b"step 1")
-        with pytest.raises(leasehold.TimedOut):
+        with pytest.raises(leasehold_client.TimedOut):
             await other.lock(name, wait=0.05).acquire()
     hold = await other.lock(name).try_acquire()
     assert hold
     async with hold:
         hold.check()
-    with pytest.raises(leasehold.LockLost):
+    with pytest.raises(leasehold_client.LockLost):
         hold.check()
 
 
-async def test_a_loss_cancels_the_body_and_is_raised(client: leasehold.Client, name: str) -> None:
+async def test_a_loss_cancels_the_body_and_is_raised(client: leasehold_client.Client, name: str) -> None:
     stopped = False
-    with pytest.raises(leasehold.LockLost) as lost:
+    with pytest.raises(leasehold_client.LockLost) as lost:
         async with client.lock(name) as lock:
             force(client, name)
             try:
@@ -108,8 +108,8 @@ async def test_a_loss_cancels_the_body_and_is_raised(client: leasehold.Client, n
     await asyncio.sleep(0)
 
 
-async def test_a_body_that_swallows_the_cancellation_is_told_of_the_loss(client: leasehold.Client, name: str) -> None:
-    with pytest.raises(leasehold.LockLost):
+async def test_a_body_that_swallows_the_cancellation_is_told_of_the_loss(client: leasehold_client.Client, name: str) -> None:
+    with pytest.raises(leasehold_client.LockLost):
         async with client.lock(name) as lock:
             force(client, name)
             with contextlib.suppress(asyncio.CancelledError):
@@ -117,16 +117,16 @@ async def test_a_body_that_swallows_the_cancellation_is_told_of_the_loss(client:
             assert lock.lost.is_set()
 
 
-async def test_a_body_that_finds_the_loss_itself_is_not_cancelled_afterwards(client: leasehold.Client, name: str) -> None:
-    with pytest.raises(leasehold.LockLost):
+async def test_a_body_that_finds_the_loss_itself_is_not_cancelled_afterwards(client: leasehold_client.Client, name: str) -> None:
+    with pytest.raises(leasehold_client.LockLost):
         async with client.lock(name) as lock:
-            lock._lease.end(leasehold._clock.now(), LostReason.EXPIRED)
-            with pytest.raises(leasehold.LockLost):
+            lock._lease.end(leasehold_client._clock.now(), LostReason.EXPIRED)
+            with pytest.raises(leasehold_client.LockLost):
                 lock.check()
     await asyncio.sleep(0)
 
 
-async def test_the_bodys_own_error_is_not_hidden_by_a_loss(client: leasehold.Client, name: str) -> None:
+async def test_the_bodys_own_error_is_not_hidden_by_a_loss(client: leasehold_client.Client, name: str) -> None:
     with pytest.raises(ZeroDivisionError) as failed:
         async with client.lock(name):
             force(client, name)
@@ -135,11 +135,11 @@ async def test_the_bodys_own_error_is_not_hidden_by_a_loss(client: leasehold.Cli
             except asyncio.CancelledError:
                 raise ZeroDivisionError("the body") from None
     chain = [failed.value.__context__, failed.value.__context__ and failed.value.__context__.__context__]
-    assert any(isinstance(one, leasehold.LockLost) for one in chain)
+    assert any(isinstance(one, leasehold_client.LockLost) for one in chain)
     assert any("is lost: forced" in note for note in failed.value.__notes__)
 
 
-async def test_a_cancelled_body_releases_and_stays_cancelled(client: leasehold.Client, other: leasehold.Client, name: str) -> None:
+async def test_a_cancelled_body_releases_and_stays_cancelled(client: leasehold_client.Client, other: leasehold_client.Client, name: str) -> None:
     entered = asyncio.Event()
 
     async def body() -> None:
@@ -160,7 +160,7 @@ async def test_a_cancelled_body_releases_and_stays_cancelled(client: leasehold.C
 
 
 async def test_a_cancelled_wait_is_withdrawn_and_a_grant_that_crosses_it_given_back(
-    client: leasehold.Client, other: leasehold.Client, name: str
+    client: leasehold_client.Client, other: leasehold_client.Client, name: str
 ) -> None:
     async with client.lock(name):
         waiting = asyncio.create_task(other.lock(name).acquire())
@@ -182,7 +182,7 @@ async def test_a_cancelled_wait_is_withdrawn_and_a_grant_that_crosses_it_given_b
         pass
 
 
-async def test_a_release_may_be_repeated_and_a_lost_one_is_false(client: leasehold.Client, name: str) -> None:
+async def test_a_release_may_be_repeated_and_a_lost_one_is_false(client: leasehold_client.Client, name: str) -> None:
     hold = await client.lock(name).acquire()
     assert all(await asyncio.gather(hold.release(), hold.release()))
     assert await hold.release()
@@ -190,11 +190,11 @@ async def test_a_release_may_be_repeated_and_a_lost_one_is_false(client: leaseho
     await client.admin.force_release(name)
     assert await hold.wait_lost() is LostReason.FORCED
     assert not await hold.release()
-    with pytest.raises(leasehold.LockLost):
+    with pytest.raises(leasehold_client.LockLost):
         await hold.set_value("too late")
 
 
-async def test_a_cancelled_release_goes_on(client: leasehold.Client, other: leasehold.Client, name: str) -> None:
+async def test_a_cancelled_release_goes_on(client: leasehold_client.Client, other: leasehold_client.Client, name: str) -> None:
     hold = await client.lock(name).acquire()
     release = asyncio.create_task(hold.release())
     await asyncio.sleep(0)
@@ -205,7 +205,7 @@ async def test_a_cancelled_release_goes_on(client: leasehold.Client, other: leas
         assert not hold.is_held
 
 
-async def test_a_forgotten_hold_is_released_with_a_warning(client: leasehold.Client, other: leasehold.Client, name: str) -> None:
+async def test_a_forgotten_hold_is_released_with_a_warning(client: leasehold_client.Client, other: leasehold_client.Client, name: str) -> None:
     hold = await client.lock(name).acquire()
     with pytest.warns(ResourceWarning, match=name):
         del hold
@@ -214,7 +214,7 @@ async def test_a_forgotten_hold_is_released_with_a_warning(client: leasehold.Cli
         pass
 
 
-async def test_any_thread_may_check(client: leasehold.Client, name: str) -> None:
+async def test_any_thread_may_check(client: leasehold_client.Client, name: str) -> None:
     async with client.lock(name) as lock:
         said: list[bool] = []
         thread = threading.Thread(target=lambda: said.append(lock.is_held))
@@ -224,10 +224,10 @@ async def test_any_thread_may_check(client: leasehold.Client, name: str) -> None
 
 
 async def test_several_locks_are_acquired_together_and_the_loss_of_one_stops_the_body(
-    client: leasehold.Client, other: leasehold.Client, name: str
+    client: leasehold_client.Client, other: leasehold_client.Client, name: str
 ) -> None:
     names = [name + "b", name + "a"]
-    with pytest.raises(leasehold.LockLost) as lost:
+    with pytest.raises(leasehold_client.LockLost) as lost:
         async with client.lock_all(names) as locks:
             assert [lock.name for lock in locks] == names and locks.is_held
             assert await other.lock_all([*reversed(names), "free"]).try_acquire() is None
@@ -238,11 +238,11 @@ async def test_several_locks_are_acquired_together_and_the_loss_of_one_stops_the
         assert await locks.release()
 
 
-async def test_one_request_may_be_used_by_several_tasks(client: leasehold.Client, name: str) -> None:
+async def test_one_request_may_be_used_by_several_tasks(client: leasehold_client.Client, name: str) -> None:
     request = client.lock(name, shared=True)
     both = asyncio.Barrier(2)
 
-    async def work(first: bool) -> leasehold.Hold:
+    async def work(first: bool) -> leasehold_client.Hold:
         async with request as lock:
             await both.wait()
             if not first:
@@ -254,15 +254,15 @@ async def test_one_request_may_be_used_by_several_tasks(client: leasehold.Client
     assert one.lost_reason is other.lost_reason is LostReason.RELEASED
 
 
-async def test_modes(client: leasehold.Client, other: leasehold.Client, name: str) -> None:
+async def test_modes(client: leasehold_client.Client, other: leasehold_client.Client, name: str) -> None:
     async with client.lock(name) as writer:
         assert await other.lock(name, shared=True).try_acquire() is None
         await writer.downgrade()
         async with other.lock(name, shared=True, wait=5):
-            assert (await client.admin.get_lock(name)).mode is leasehold.LockMode.SHARED
+            assert (await client.admin.get_lock(name)).mode is leasehold_client.LockMode.SHARED
 
 
-async def test_semaphores(client: leasehold.Client, other: leasehold.Client, name: str) -> None:
+async def test_semaphores(client: leasehold_client.Client, other: leasehold_client.Client, name: str) -> None:
     semaphore = client.semaphore(name, limit=3)
     async with semaphore.permits(2) as permits:
         assert permits.permits == 2
@@ -272,24 +272,24 @@ async def test_semaphores(client: leasehold.Client, other: leasehold.Client, nam
         await permits.keep(1)
         async with other.semaphore(name, limit=3).permits(2, wait=5):
             pass
-        with pytest.raises(leasehold.LimitMismatch) as mismatch:
+        with pytest.raises(leasehold_client.LimitMismatch) as mismatch:
             await other.semaphore(name, limit=5).permits().acquire()
         assert mismatch.value.limit == 3
-    with pytest.raises(leasehold.InvalidArgument) as refused:
+    with pytest.raises(leasehold_client.InvalidArgument) as refused:
         semaphore.permits(0)
     assert refused.value.failure.reason == "INVALID_FIELD"
 
 
-async def test_an_actor_holds_a_lock_once_more_and_deadlocks_end(client: leasehold.Client, other: leasehold.Client, name: str) -> None:
+async def test_an_actor_holds_a_lock_once_more_and_deadlocks_end(client: leasehold_client.Client, other: leasehold_client.Client, name: str) -> None:
     async with client.lock(name, reentrant=True) as outer, client.lock(name, reentrant=True) as inner:
         assert (outer.hold_count, inner.hold_count, outer.token) == (1, 2, inner.token)
-        with pytest.raises(leasehold.SelfDeadlock):
-            await client.lock(name, actor=leasehold.Actor.current()).acquire()
+        with pytest.raises(leasehold_client.SelfDeadlock):
+            await client.lock(name, actor=leasehold_client.Actor.current()).acquire()
         assert await inner.release() and outer.is_held
-    one, two = leasehold.Actor(), leasehold.Actor()
+    one, two = leasehold_client.Actor(), leasehold_client.Actor()
     first, second = name + "1", name + "2"
 
-    async def both(actor: leasehold.Actor, names: list[str], barrier: asyncio.Barrier) -> None:
+    async def both(actor: leasehold_client.Actor, names: list[str], barrier: asyncio.Barrier) -> None:
         async with client.lock(names[0], actor=actor):
             await barrier.wait()
             async with client.lock(names[1], actor=actor):
@@ -303,7 +303,7 @@ async def test_an_actor_holds_a_lock_once_more_and_deadlocks_end(client: leaseho
 async def test_many_tasks_exclude_each_other(shared: Coordinator, name: str) -> None:
     register = [0, 0]
 
-    async def work(client: leasehold.Client) -> None:
+    async def work(client: leasehold_client.Client) -> None:
         for _ in range(10):
             async with client.lock(name) as lock:
                 value, token = register
@@ -313,13 +313,13 @@ async def test_many_tasks_exclude_each_other(shared: Coordinator, name: str) -> 
                 register[:] = [value + 1, lock.token]
 
     async with contextlib.AsyncExitStack() as stack:
-        clients = [await stack.enter_async_context(leasehold.connect(shared.url)) for _ in range(4)]
+        clients = [await stack.enter_async_context(leasehold_client.connect(shared.url)) for _ in range(4)]
         await asyncio.gather(*(work(clients[number % 4]) for number in range(20)))
     assert register[0] == 200
 
 
-async def test_a_bad_name_is_refused(client: leasehold.Client) -> None:
-    with pytest.raises(leasehold.InvalidArgument) as refused:
+async def test_a_bad_name_is_refused(client: leasehold_client.Client) -> None:
+    with pytest.raises(leasehold_client.InvalidArgument) as refused:
         client.lock("")
     assert refused.value.failure.field_violations[0].field == "name"
     with pytest.raises(ValueError, match="not negative"):

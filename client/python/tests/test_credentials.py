@@ -19,11 +19,11 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-import leasehold
-import leasehold.sync
-from leasehold import ConnectErrorKind, LockState, LostReason
-from leasehold._credentials import Credentials
-from leasehold._endpoints import parse
+import leasehold_client
+import leasehold_client.sync
+from leasehold_client import ConnectErrorKind, LockState, LostReason
+from leasehold_client._credentials import Credentials
+from leasehold_client._endpoints import parse
 
 
 class Authority:
@@ -67,24 +67,24 @@ async def test_tls_trusts_the_ca_and_verifies_the_urls_name(start: Start, tmp_pa
     cert, key = authority.issue("locks.example", x509.DNSName("locks.example"), x509.DNSName("localhost"))
     coordinator = start("memory:", "--tls-cert", str(cert), "--tls-key", str(key), scheme="https")
     url = coordinator.url.replace("127.0.0.1", "localhost")
-    async with leasehold.connect(url, tls=leasehold.Tls(authority.path)) as client, client.lock(name):
+    async with leasehold_client.connect(url, tls=leasehold_client.Tls(authority.path)) as client, client.lock(name):
         await client.admin.status()
     # The address is not certified, unless another name is verified instead.
-    for tls in (leasehold.Tls(authority.path), leasehold.Tls(stranger.path, server_name="locks.example")):
-        with pytest.raises(leasehold.ConnectError) as failed:
-            await leasehold.connect(coordinator.url, tls=tls).open()
+    for tls in (leasehold_client.Tls(authority.path), leasehold_client.Tls(stranger.path, server_name="locks.example")):
+        with pytest.raises(leasehold_client.ConnectError) as failed:
+            await leasehold_client.connect(coordinator.url, tls=tls).open()
         assert failed.value.kind is ConnectErrorKind.TLS and not failed.value.is_retryable
-    named = leasehold.Tls(authority.path, server_name="locks.example")
-    async with leasehold.connect(coordinator.url, tls=named) as client, client.lock(name):
+    named = leasehold_client.Tls(authority.path, server_name="locks.example")
+    async with leasehold_client.connect(coordinator.url, tls=named) as client, client.lock(name):
         pass
-    with pytest.raises(leasehold.ConnectError):
-        await leasehold.connect(coordinator.url.replace("https", "http")).open()
+    with pytest.raises(leasehold_client.ConnectError):
+        await leasehold_client.connect(coordinator.url.replace("https", "http")).open()
 
 
 async def test_a_replaced_client_certificate_moves_the_session(
     start: Start, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("leasehold._renewing.SPREAD", 0)
+    monkeypatch.setattr("leasehold_client._renewing.SPREAD", 0)
     authority = Authority(tmp_path)
     server = authority.issue("server", x509.IPAddress(ipaddress.ip_address("127.0.0.1")))
     cert, key = authority.issue("client", x509.DNSName("billing.example"))
@@ -92,7 +92,7 @@ async def test_a_replaced_client_certificate_moves_the_session(
     config.write_text('[[permission]]\nidentities = ["cert:*"]\nallow = ["acquire", "inspect"]\nlocks = [""]\n')
     flags = ["--tls-cert", str(server[0]), "--tls-key", str(server[1]), "--tls-client-ca", str(authority.path)]
     coordinator = start("memory:", *flags, "--config", str(config), scheme="https")
-    async with leasehold.connect(coordinator.url, tls=leasehold.Tls(authority.path, cert, key), ttl=4) as client:
+    async with leasehold_client.connect(coordinator.url, tls=leasehold_client.Tls(authority.path, cert, key), ttl=4) as client:
         async with client.lock(name) as lock:
             assert client.info
             before = client.info.session_id
@@ -117,18 +117,18 @@ def token() -> tuple[str, str]:
 async def test_a_token_file_is_followed_and_an_identity_that_is_gone_suspends(
     start: Start, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("leasehold._renewing.SPREAD", 0)
+    monkeypatch.setattr("leasehold_client._renewing.SPREAD", 0)
     (first, first_hash), (second, second_hash), (third, third_hash) = token(), token(), token()
     tokens, config, mine = tmp_path / "tokens", tmp_path / "leasehold.toml", tmp_path / "mine"
     config.write_text('[[permission]]\nidentities = ["token:ci"]\nallow = ["acquire", "inspect"]\nlocks = ["test"]\n')
     tokens.write_text(f"ci {first_hash}\nci {second_hash}\n")
     mine.write_text(first + "\n")
     coordinator = start("memory:", "--token-file", str(tokens), "--config", str(config))
-    with pytest.raises(leasehold.ConnectError) as failed:
-        await leasehold.connect(coordinator.url, token="lh_wrong").open()
+    with pytest.raises(leasehold_client.ConnectError) as failed:
+        await leasehold_client.connect(coordinator.url, token="lh_wrong").open()
     assert failed.value.kind is ConnectErrorKind.UNAUTHENTICATED and "lh_wrong" not in str(failed.value)
-    async with leasehold.connect(coordinator.url, token_file=mine, ttl=8) as client, client.lock(name) as lock:
-        with pytest.raises(leasehold.PermissionDenied):
+    async with leasehold_client.connect(coordinator.url, token_file=mine, ttl=8) as client, client.lock(name) as lock:
+        with pytest.raises(leasehold_client.PermissionDenied):
             await client.lock("other").acquire()
         assert client.info
         before = client.info.session_id
@@ -154,29 +154,29 @@ async def test_an_identity_that_stays_gone_loses_the_lock(start: Start, tmp_path
     config.write_text('[[permission]]\nidentities = ["token:ci"]\nallow = ["acquire", "inspect"]\nlocks = ["test"]\n')
     tokens.write_text(f"ci {hashed}\n")
     coordinator = start("memory:", "--token-file", str(tokens), "--config", str(config))
-    async with leasehold.connect(coordinator.url, token=made, ttl=2) as client:
-        with pytest.raises(leasehold.LockLost) as lost:
+    async with leasehold_client.connect(coordinator.url, token=made, ttl=2) as client:
+        with pytest.raises(leasehold_client.LockLost) as lost:
             async with client.lock(name):
                 tokens.write_text(f"someone {token()[1]}\n")
                 await asyncio.sleep(60)
         assert lost.value.reason is LostReason.UNAUTHENTICATED
-        with pytest.raises(leasehold.Unauthenticated):
+        with pytest.raises(leasehold_client.Unauthenticated):
             await client.lock(name).acquire()
 
 
 def test_a_token_stays_on_this_machine_unless_it_is_encrypted_or_allowed(tmp_path: Path) -> None:
     for url in ("http://locks.example", "http://10.0.0.1", "http://127.0.0.1,http://10.0.0.1", "http://localhost.example"):
-        with pytest.raises(leasehold.CredentialsError) as failed:
-            leasehold.connect(url, token="lh_secret")
+        with pytest.raises(leasehold_client.CredentialsError) as failed:
+            leasehold_client.connect(url, token="lh_secret")
         assert "secret" not in str(failed.value)
-        leasehold.connect(url, token="lh_secret", allow_plaintext_token=True)
+        leasehold_client.connect(url, token="lh_secret", allow_plaintext_token=True)
     for url in ("http://127.0.0.1", "http://[::1]", "http://localhost"):
-        leasehold.connect(url, token="lh_secret")
+        leasehold_client.connect(url, token="lh_secret")
     for bad in ("", "two words", "two\nlines", "tökén", "a" * 9000):
-        with pytest.raises(leasehold.CredentialsError):
-            leasehold.connect("http://localhost", token=bad)
-    with pytest.raises(leasehold.CredentialsError, match="could not read"):
-        leasehold.connect("http://localhost", token_file=tmp_path / "none")
+        with pytest.raises(leasehold_client.CredentialsError):
+            leasehold_client.connect("http://localhost", token=bad)
+    with pytest.raises(leasehold_client.CredentialsError, match="could not read"):
+        leasehold_client.connect("http://localhost", token_file=tmp_path / "none")
 
 
 def test_files_that_change_are_read_again_and_invalid_ones_are_not_used(tmp_path: Path) -> None:
@@ -209,13 +209,13 @@ async def server(answer: bytes | None) -> AsyncIterator[str]:
     listener.close()
 
 
-async def refused(url: str) -> leasehold.ConnectError:
+async def refused(url: str) -> leasehold_client.ConnectError:
     """Returns the error of an attempt to connect."""
-    with pytest.raises(leasehold.ConnectError) as failed:
-        await leasehold.connect(url).open()
-    with pytest.raises(leasehold.CallFailed) as called:
+    with pytest.raises(leasehold_client.ConnectError) as failed:
+        await leasehold_client.connect(url).open()
+    with pytest.raises(leasehold_client.CallFailed) as called:
         async with contextlib.AsyncExitStack() as stack:
-            client = leasehold.connect(url)
+            client = leasehold_client.connect(url)
             stack.push_async_callback(client.close)
             await client.admin.status()
     assert called.value.is_retryable is failed.value.is_retryable
@@ -253,7 +253,7 @@ async def test_a_server_without_sessions_is_no_coordinator() -> None:
     other = grpc.aio.server()
     port = other.add_insecure_port("127.0.0.1:0")
     await other.start()
-    with pytest.raises(leasehold.ConnectError, match="is no coordinator") as failed:
-        await leasehold.connect(f"http://127.0.0.1:{port}").open()
+    with pytest.raises(leasehold_client.ConnectError, match="is no coordinator") as failed:
+        await leasehold_client.connect(f"http://127.0.0.1:{port}").open()
     assert failed.value.kind is ConnectErrorKind.MISMATCH and not failed.value.is_retryable
     await other.stop(None)

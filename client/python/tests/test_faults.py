@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from conftest import Redis, Start
 
-import leasehold
-from leasehold import LockState, LostReason
+import leasehold_client
+from leasehold_client import LockState, LostReason
 
 
 async def test_a_stopped_coordinator_loses_the_lock_at_the_deadline(start: Start, name: str) -> None:
     coordinator = start()
-    async with leasehold.connect(coordinator.url, ttl=1) as client:
-        with pytest.raises(leasehold.LockLost) as lost:
+    async with leasehold_client.connect(coordinator.url, ttl=1) as client:
+        with pytest.raises(leasehold_client.LockLost) as lost:
             async with client.lock(name) as lock:
                 coordinator.stop()
                 latest = time.monotonic() + lock.lost_in
@@ -31,8 +31,8 @@ async def test_a_stopped_coordinator_loses_the_lock_at_the_deadline(start: Start
 
 async def test_a_killed_coordinator_loses_the_lock_at_once_without_a_grace(start: Start, name: str) -> None:
     coordinator = start()
-    async with leasehold.connect(coordinator.url) as client:
-        with pytest.raises(leasehold.LockLost) as lost:
+    async with leasehold_client.connect(coordinator.url) as client:
+        with pytest.raises(leasehold_client.LockLost) as lost:
             async with client.lock(name):
                 before = time.monotonic()
                 coordinator.kill()
@@ -47,11 +47,11 @@ async def test_a_killed_coordinator_loses_the_lock_at_once_without_a_grace(start
 
 async def test_with_a_grace_the_lock_is_suspended_and_resumed_elsewhere(start: Start, redis: str, name: str) -> None:
     first = start(redis)
-    async with leasehold.connect(first.url, ttl=20, disconnect_grace=20) as alone:
+    async with leasehold_client.connect(first.url, ttl=20, disconnect_grace=20) as alone:
         async with alone.lock(name) as lock:
             first.kill()
             assert await lock.changed(LockState.HELD) is LockState.SUSPENDED
-            with pytest.raises(leasehold.LockSuspended):
+            with pytest.raises(leasehold_client.LockSuspended):
                 lock.check()
             assert not lock.is_held and lock.valid_for == 0 and lock.lost_in > 0
             first.restart()
@@ -62,8 +62,8 @@ async def test_with_a_grace_the_lock_is_suspended_and_resumed_elsewhere(start: S
 
 async def test_a_grace_that_is_over_loses_the_lock(start: Start, name: str) -> None:
     coordinator = start()
-    async with leasehold.connect(coordinator.url, ttl=4, disconnect_grace=0.3) as client:
-        with pytest.raises(leasehold.LockLost) as lost:
+    async with leasehold_client.connect(coordinator.url, ttl=4, disconnect_grace=0.3) as client:
+        with pytest.raises(leasehold_client.LockLost) as lost:
             async with client.lock(name):
                 coordinator.kill()
                 await asyncio.sleep(60)
@@ -73,14 +73,14 @@ async def test_a_grace_that_is_over_loses_the_lock(start: Start, name: str) -> N
 async def test_a_drain_moves_everything_to_another_coordinator(start: Start, redis: str, name: str) -> None:
     first, second = start(redis), start(redis)
     async with (
-        leasehold.connect(first.url, ttl=4) as probe,
-        leasehold.connect([first.url, second.url], ttl=4) as client,
+        leasehold_client.connect(first.url, ttl=4) as probe,
+        leasehold_client.connect([first.url, second.url], ttl=4) as client,
         client.lock(name) as lock,
     ):
         assert client.info and probe.info
         before = client.info.coordinator
         draining, staying = (first, second) if probe.info.coordinator == before else (second, first)
-        async with leasehold.connect(staying.url, ttl=4) as other:
+        async with leasehold_client.connect(staying.url, ttl=4) as other:
             blocking = await other.lock(name + "2").acquire()
             waiting = asyncio.create_task(client.lock(name + "2").acquire())
             while not (await other.admin.get_lock(name + "2")).waiter_count:
@@ -97,7 +97,7 @@ async def test_a_drain_moves_everything_to_another_coordinator(start: Start, red
 
 async def test_a_lone_coordinator_that_restarts_keeps_the_lock_held_throughout(start: Start, redis: str, name: str) -> None:
     coordinator = start(redis, "--drain-timeout", "300ms")
-    async with leasehold.connect(coordinator.url, ttl=6) as client, client.lock(name) as lock:
+    async with leasehold_client.connect(coordinator.url, ttl=6) as client, client.lock(name) as lock:
         states: list[LockState] = []
 
         async def watch() -> None:
@@ -119,7 +119,7 @@ async def test_a_lone_coordinator_that_restarts_keeps_the_lock_held_throughout(s
 
 async def test_a_place_in_the_queue_is_kept_over_a_restart(start: Start, redis: str, name: str) -> None:
     coordinator, other = start(redis, "--drain-timeout", "300ms"), start(redis)
-    async with leasehold.connect(other.url, ttl=6) as holder, leasehold.connect(coordinator.url, ttl=6) as client:
+    async with leasehold_client.connect(other.url, ttl=6) as holder, leasehold_client.connect(coordinator.url, ttl=6) as client:
         hold = await holder.lock(name).acquire()
         first = asyncio.create_task(client.lock(name).acquire())
         while not (await holder.admin.get_lock(name)).waiter_count:
@@ -140,7 +140,7 @@ async def test_a_place_in_the_queue_is_kept_over_a_restart(start: Start, redis: 
 
 async def test_an_election_goes_on_over_a_restart(start: Start, redis: str, name: str) -> None:
     coordinator = start(redis, "--drain-timeout", "300ms")
-    async with leasehold.connect(coordinator.url, ttl=6) as client:
+    async with leasehold_client.connect(coordinator.url, ttl=6) as client:
         election = client.election(name, value="me")
         leadership = await election.campaign()
         coordinator.terminate()
@@ -155,7 +155,7 @@ async def test_an_election_goes_on_over_a_restart(start: Start, redis: str, name
 
 async def test_an_observer_goes_on_at_another_connection(start: Start, redis: str, name: str) -> None:
     coordinator = start(redis)
-    async with leasehold.connect(coordinator.url) as client, client.election(name).observe() as observer:
+    async with leasehold_client.connect(coordinator.url) as client, client.election(name).observe() as observer:
         assert (await anext(observer)).leader is None
         coordinator.kill()
         coordinator.restart()
@@ -167,8 +167,8 @@ async def test_an_observer_goes_on_at_another_connection(start: Start, redis: st
 
 async def test_a_silent_coordinator_is_left_for_another_and_the_lock_stays_held(start: Start, redis: str, name: str) -> None:
     first, second = start(redis), start(redis)
-    async with leasehold.connect([first.url, second.url], ttl=8) as client, client.lock(name) as lock:
-        async with leasehold.connect(first.url) as probe:
+    async with leasehold_client.connect([first.url, second.url], ttl=8) as client, client.lock(name) as lock:
+        async with leasehold_client.connect(first.url) as probe:
             assert client.info and probe.info
             silent = first if client.info.coordinator == probe.info.coordinator else second
         before = client.info.coordinator
@@ -181,15 +181,15 @@ async def test_a_silent_coordinator_is_left_for_another_and_the_lock_stays_held(
 
 
 async def test_a_wait_goes_on_while_the_store_is_down(start: Start, tmp_path: Path, name: str, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("INFO", "leasehold")
+    caplog.set_level("INFO", "leasehold_client")
     store = Redis(tmp_path)
     try:
         coordinator = start(store.url)
-        async with leasehold.connect(coordinator.url, ttl=4) as client:
+        async with leasehold_client.connect(coordinator.url, ttl=4) as client:
             store.kill()
-            with pytest.raises(leasehold.Refused) as tried:
+            with pytest.raises(leasehold_client.Refused) as tried:
                 await client.lock(name).try_acquire()
-            with pytest.raises(leasehold.Refused) as waited:
+            with pytest.raises(leasehold_client.Refused) as waited:
                 await client.lock(name, wait=0.3).acquire()
             for refused in (tried, waited):
                 assert refused.value.failure.reason.startswith("STORE_") and refused.value.is_retryable
@@ -223,12 +223,12 @@ async def test_single_calls_go_to_every_address_of_a_name(several: None, start: 
     async def all_calls() -> None:
         # Each client draws which it asks first.
         for _ in range(8):
-            async with leasehold.connect(url, ttl=4) as client:
+            async with leasehold_client.connect(url, ttl=4) as client:
                 await client.admin.get_lock(name)
                 assert not await client.admin.force_release(name)
                 assert await client.election(name).leader() is None
 
-    async with leasehold.connect(url, ttl=4) as client:
+    async with leasehold_client.connect(url, ttl=4) as client:
         await client.admin.status()
         one.terminate()
         await asyncio.to_thread(one.process.wait)
@@ -241,7 +241,7 @@ async def test_single_calls_go_to_every_address_of_a_name(several: None, start: 
         await all_calls()
         # One that does not answer costs its part of the time.
         await asyncio.to_thread(other.restart)
-        async with leasehold.connect(url, ttl=4) as fresh:
+        async with leasehold_client.connect(url, ttl=4) as fresh:
             one.stop()
             for _ in range(3):
                 await fresh.admin.get_lock(name)

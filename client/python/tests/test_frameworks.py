@@ -20,7 +20,7 @@ import pytest
 from conftest import Coordinator, Start, free_port
 from ledger import RAN, Ledger, Load
 
-import leasehold.sync
+import leasehold_client.sync
 
 HERE = Path(__file__).resolve().parent
 PATIENCE = 240
@@ -202,7 +202,7 @@ def test_a_pool_of_celery_runs_each_job_once(setup: Setup) -> None:
 
 
 FIXTURES = """
-    import asyncio, os, pathlib, pytest, leasehold
+    import asyncio, os, pathlib, pytest, leasehold_client
     from ledger import Ledger
 
     DIRECTORY = pathlib.Path(os.environ["JOBS_LEDGER"]).parent
@@ -210,7 +210,7 @@ FIXTURES = """
     {loop}
     @pytest.fixture{scope}
     async def client():
-        async with leasehold.connect(os.environ["JOBS_ENDPOINTS"], ttl=60) as client:
+        async with leasehold_client.connect(os.environ["JOBS_ENDPOINTS"], ttl=60) as client:
             yield client
 
     @pytest.fixture{within}
@@ -267,7 +267,7 @@ def test_fixtures_of_pytest_asyncio_keep_their_locks(setup: Setup, version: str,
 
     command = ["-m", "pytest", "-p", "pytest_asyncio.plugin", "-p", "no:cacheprovider", str(setup.directory / "test_jobs.py")]
     processes = [setup.run(*command, "--rootdir", str(setup.directory)) for _ in range(2)]
-    with leasehold.sync.connect(setup.coordinators[0].url) as client:
+    with leasehold_client.sync.connect(setup.coordinators[0].url) as client:
         until(waits_in_both, "one of them is within a test, and the other one waits for the lock")
     setup.restart_coordinators()
     (setup.directory / "restarted").touch()

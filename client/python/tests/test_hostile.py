@@ -20,9 +20,9 @@ from typing import Any
 import pytest
 from conftest import Coordinator
 
-import leasehold
-import leasehold.sync
-from leasehold import LockMode, LockSpec
+import leasehold_client
+import leasehold_client.sync
+from leasehold_client import LockMode, LockSpec
 
 SECONDS = float(os.environ.get("HOSTILE_SECONDS", "3"))
 SEED = int(os.environ.get("HOSTILE_SEED", "1"))
@@ -74,7 +74,7 @@ JUNK: list[Any] = [
     lambda *_: 1 / 0,
 ]
 
-ALLOWED = (leasehold.LeaseholdError, TypeError, ValueError)
+ALLOWED = (leasehold_client.LeaseholdError, TypeError, ValueError)
 
 
 class Hostile:
@@ -103,7 +103,7 @@ class Hostile:
             value=self.pick(b"v", "v"),
             lock_delay=self.pick(0, 0.01),
             max_hold=self.pick(1, 5, None),
-            actor=self.pick(None, leasehold.Actor()),
+            actor=self.pick(None, leasehold_client.Actor()),
             reentrant=self.pick(True, False),
         )
 
@@ -132,7 +132,7 @@ class Hostile:
                 return hold.downgrade()
             case 6:
                 # Without a state, it would wait for a change.
-                return hold.changed(self.pick(leasehold.LockState.SUSPENDED) or leasehold.LockState.SUSPENDED)
+                return hold.changed(self.pick(leasehold_client.LockState.SUSPENDED) or leasehold_client.LockState.SUSPENDED)
             case _:
                 return hold.settled()
 
@@ -173,7 +173,7 @@ class Hostile:
         )
 
 
-async def _asked(hostile: Hostile, client: leasehold.Client, url: str, holds: list[Any]) -> None:
+async def _asked(hostile: Hostile, client: leasehold_client.Client, url: str, holds: list[Any]) -> None:
     """Makes one call, of whatever kind."""
     dice = hostile.random.random()
     if dice < 0.5:
@@ -188,7 +188,7 @@ async def _asked(hostile: Hostile, client: leasehold.Client, url: str, holds: li
             patience = hostile.random.choice([0, 0.002, 0.05])
             granted = await asyncio.wait_for(request.acquire() if hostile.random.random() < 0.5 else request.try_acquire(), patience)
             if granted:
-                holds += list(granted) if isinstance(granted, leasehold.Holds) else [granted]
+                holds += list(granted) if isinstance(granted, leasehold_client.Holds) else [granted]
     elif dice < 0.75 and holds:
         called = hostile.change(hostile.random.choice(holds))
         if called:
@@ -203,7 +203,7 @@ async def _asked(hostile: Hostile, client: leasehold.Client, url: str, holds: li
             with contextlib.suppress(RuntimeError):
                 await asyncio.to_thread(asyncio.run, called)
     elif dice < 0.9:
-        hostile.connect(leasehold, url)
+        hostile.connect(leasehold_client, url)
     else:
         await hostile.administer(client)
 
@@ -213,7 +213,7 @@ async def test_nothing_that_tasks_do_wrong_hangs_or_costs_another_lock(shared: C
     hostile = Hostile(SEED)
     until = time.monotonic() + SECONDS
     calls = 0
-    async with leasehold.connect(shared.url, client_name=name, ttl=10) as client, client.lock(name) as kept:
+    async with leasehold_client.connect(shared.url, client_name=name, ttl=10) as client, client.lock(name) as kept:
         holds: list[Any] = []
         while time.monotonic() < until or calls < 300:
             calls += 1
@@ -234,7 +234,7 @@ async def test_nothing_that_tasks_do_wrong_hangs_or_costs_another_lock(shared: C
         await asyncio.sleep(0.01)
     while set(threading.enumerate()) - threads - _of_the_loop():
         await asyncio.sleep(0.01)
-    async with leasehold.connect(shared.url) as other:
+    async with leasehold_client.connect(shared.url) as other:
         while any(one.client_name == name for one in await other.admin.list_sessions()):
             await asyncio.sleep(0.01)
 
@@ -244,7 +244,7 @@ def _of_the_loop() -> set[threading.Thread]:
     return {thread for thread in threading.enumerate() if thread.name.startswith("asyncio_") or "_poll_wrapper" in thread.name}
 
 
-def _asked_of_threads(hostile: Hostile, client: leasehold.sync.Client, url: str, holds: list[Any]) -> None:
+def _asked_of_threads(hostile: Hostile, client: leasehold_client.sync.Client, url: str, holds: list[Any]) -> None:
     """Makes one call, of whatever kind."""
     dice = hostile.random.random()
     if dice < 0.5:
@@ -254,13 +254,13 @@ def _asked_of_threads(hostile: Hostile, client: leasehold.sync.Client, url: str,
             with granted:
                 granted.check()
         elif granted:
-            holds += list(granted) if isinstance(granted, leasehold.sync.Holds) else [granted]
+            holds += list(granted) if isinstance(granted, leasehold_client.sync.Holds) else [granted]
     elif dice < 0.8 and holds:
         hostile.change(hostile.random.choice(holds))
     elif dice < 0.85:
         holds.append(client.election(hostile.pick("he"), wait=hostile.pick(0) or 0).campaign(hostile.pick(None, "me")))
     elif dice < 0.9:
-        hostile.connect(leasehold.sync, url)
+        hostile.connect(leasehold_client.sync, url)
     else:
         hostile.administer(client)
 
@@ -268,7 +268,7 @@ def _asked_of_threads(hostile: Hostile, client: leasehold.sync.Client, url: str,
 def test_nothing_that_threads_do_wrong_hangs_or_costs_another_lock(shared: Coordinator, name: str) -> None:
     before = set(threading.enumerate())
     until = time.monotonic() + SECONDS
-    with leasehold.sync.connect(shared.url, client_name=name, ttl=10) as client, client.lock(name) as kept:
+    with leasehold_client.sync.connect(shared.url, client_name=name, ttl=10) as client, client.lock(name) as kept:
 
         def work(seed: int) -> None:
             hostile = Hostile(seed)
@@ -288,7 +288,7 @@ def test_nothing_that_threads_do_wrong_hangs_or_costs_another_lock(shared: Coord
         gc.collect()
         kept.check()
         assert client.admin.check_token(name, kept.token)
-    with leasehold.sync.connect(shared.url) as other:
+    with leasehold_client.sync.connect(shared.url) as other:
         while any(one.client_name == name for one in other.admin.list_sessions()):
             time.sleep(0.01)
     while {thread for thread in threading.enumerate() if thread.name == "leasehold"} - before:

@@ -12,14 +12,14 @@ import pytest
 from conftest import Coordinator
 from together import force
 
-import leasehold
-import leasehold.sync
+import leasehold_client
+import leasehold_client.sync
 
 
 @pytest.fixture
-async def held(shared: Coordinator) -> AsyncIterator[leasehold.Hold]:
+async def held(shared: Coordinator) -> AsyncIterator[leasehold_client.Hold]:
     """A fixture, which is set up and torn down by tasks of their own."""
-    async with leasehold.connect(shared.url) as client:
+    async with leasehold_client.connect(shared.url) as client:
         async with client.lock("of a fixture", wait=0) as lock:
             yield lock
         # Free at once.
@@ -28,7 +28,7 @@ async def held(shared: Coordinator) -> AsyncIterator[leasehold.Hold]:
 
 
 @pytest.mark.parametrize("time", [1, 2])
-async def test_a_fixture_is_released(held: leasehold.Hold, time: int) -> None:
+async def test_a_fixture_is_released(held: leasehold_client.Hold, time: int) -> None:
     held.check()
 
 
@@ -36,7 +36,7 @@ async def in_task(work: object) -> object:
     return await asyncio.create_task(work)  # type: ignore[arg-type]
 
 
-async def test_an_exit_stack_that_another_task_leaves_releases(client: leasehold.Client, other: leasehold.Client, name: str) -> None:
+async def test_an_exit_stack_that_another_task_leaves_releases(client: leasehold_client.Client, other: leasehold_client.Client, name: str) -> None:
     stack = contextlib.AsyncExitStack()
     hold = await client.lock(name + "3").acquire()
     await in_task(stack.enter_async_context(client.lock(name)))
@@ -49,18 +49,18 @@ async def test_an_exit_stack_that_another_task_leaves_releases(client: leasehold
         pass
 
 
-async def test_tasks_that_share_a_request_leave_what_they_entered(client: leasehold.Client, name: str) -> None:
+async def test_tasks_that_share_a_request_leave_what_they_entered(client: leasehold_client.Client, name: str) -> None:
     request = client.lock(name, shared=True)
     stack = contextlib.AsyncExitStack()
     first = await in_task(stack.enter_async_context(request))
     async with request as second:
         await in_task(stack.aclose())
-        assert isinstance(first, leasehold.Hold) and first.lost_reason is leasehold.LostReason.RELEASED
+        assert isinstance(first, leasehold_client.Hold) and first.lost_reason is leasehold_client.LostReason.RELEASED
         second.check()
 
 
 async def test_a_generator_that_is_dropped_or_closed_elsewhere_releases(
-    client: leasehold.Client, other: leasehold.Client, name: str
+    client: leasehold_client.Client, other: leasehold_client.Client, name: str
 ) -> None:
     async def rows(of: str) -> AsyncIterator[int]:
         async with client.lock(of):
@@ -80,18 +80,18 @@ async def test_a_generator_that_is_dropped_or_closed_elsewhere_releases(
         pass
 
 
-async def test_a_loss_is_told_to_the_task_that_leaves(client: leasehold.Client, name: str) -> None:
+async def test_a_loss_is_told_to_the_task_that_leaves(client: leasehold_client.Client, name: str) -> None:
     stack = contextlib.AsyncExitStack()
     lock = await in_task(stack.enter_async_context(client.lock(name)))
-    assert isinstance(lock, leasehold.Hold)
+    assert isinstance(lock, leasehold_client.Hold)
     force(client, name)
     await lock.lost.wait()
-    with pytest.raises(leasehold.LockLost):
+    with pytest.raises(leasehold_client.LockLost):
         await stack.aclose()
     assert asyncio.current_task().cancelling() == 0  # type: ignore[union-attr]
 
 
-async def test_a_body_does_not_begin_without_its_lock(client: leasehold.Client, name: str) -> None:
+async def test_a_body_does_not_begin_without_its_lock(client: leasehold_client.Client, name: str) -> None:
     released, lost = await client.lock(name).acquire(), await client.lock(name + "2").acquire()
     several = await client.lock_all([name + "3", name + "4"]).acquire()
     await released.release()
@@ -100,14 +100,14 @@ async def test_a_body_does_not_begin_without_its_lock(client: leasehold.Client, 
     await lost.lost.wait()
     await several[1].lost.wait()
     for hold in (released, lost, several):
-        with pytest.raises(leasehold.LockLost):
+        with pytest.raises(leasehold_client.LockLost):
             async with hold:
                 raise AssertionError("the body has begun")
     await several.release()
 
 
 def test_another_thread_that_leaves_a_block_releases(shared: Coordinator, name: str) -> None:
-    with leasehold.sync.connect(shared.url) as client, leasehold.sync.connect(shared.url) as other:
+    with leasehold_client.sync.connect(shared.url) as client, leasehold_client.sync.connect(shared.url) as other:
         stack, request = contextlib.ExitStack(), client.lock(name)
         for one in (request, client.lock_all([name + "1", name + "2"]), client.lock(name + "3").acquire()):
             thread = threading.Thread(target=stack.enter_context, args=(one,))
@@ -121,20 +121,20 @@ def test_another_thread_that_leaves_a_block_releases(shared: Coordinator, name: 
 
 
 def test_a_body_of_a_thread_does_not_begin_without_its_lock(shared: Coordinator, name: str) -> None:
-    with leasehold.sync.connect(shared.url) as client:
+    with leasehold_client.sync.connect(shared.url) as client:
         released, lost = client.lock(name).acquire(), client.lock_all([name + "2", name + "3"]).acquire()
         released.release()
         client.admin.force_release(name + "3")
         assert lost[1].lost.wait(30)
         for hold in (released, lost):
-            with pytest.raises(leasehold.LockLost):
+            with pytest.raises(leasehold_client.LockLost):
                 with hold:
                     raise AssertionError("the body has begun")
         lost.release()
 
 
 def test_a_hold_that_a_thread_forgets_is_released_with_a_warning(shared: Coordinator, name: str) -> None:
-    with leasehold.sync.connect(shared.url) as client, leasehold.sync.connect(shared.url) as other:
+    with leasehold_client.sync.connect(shared.url) as client, leasehold_client.sync.connect(shared.url) as other:
         with pytest.warns(ResourceWarning, match=f"lock '{name}' was dropped"):
             if client.lock(name, on_lost=lambda _: None).try_acquire():
                 pass

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import pytest
 from conftest import Coordinator
 
-import leasehold.sync
+import leasehold_client.sync
 
 lock_tests: Any = pytest.importorskip("test.lock_tests", reason="this Python comes without its tests")
 
@@ -38,14 +38,14 @@ def wait_of(blocking: bool, timeout: float) -> float | None:
 class Primitive:
     """What is common to the primitives: a fresh name, and a stack of holds from which any thread may release."""
 
-    client: ClassVar[leasehold.sync.Client]
+    client: ClassVar[leasehold_client.sync.Client]
 
     def __init__(self) -> None:
         """Makes it with a name that no other has."""
         self.name = f"lock-tests-{os.getpid()}-{next(_numbers)}"
-        self.holds: list[leasehold.sync.Hold] = []
+        self.holds: list[leasehold_client.sync.Hold] = []
 
-    def request(self, wait: float | None) -> leasehold.sync.LockRequest[leasehold.sync.Hold]:
+    def request(self, wait: float | None) -> leasehold_client.sync.LockRequest[leasehold_client.sync.Hold]:
         """Returns the request to acquire it."""
         raise NotImplementedError
 
@@ -53,7 +53,7 @@ class Primitive:
         """Acquires it, as `threading.Lock.acquire`."""
         try:
             self.holds.append(self.request(wait_of(blocking, timeout)).acquire())
-        except (leasehold.Busy, leasehold.TimedOut):
+        except (leasehold_client.Busy, leasehold_client.TimedOut):
             return False
         return True
 
@@ -79,7 +79,7 @@ class Primitive:
 class Lock(Primitive):
     """Form of `threading.Lock`."""
 
-    def request(self, wait: float | None) -> leasehold.sync.LockRequest[leasehold.sync.Hold]:
+    def request(self, wait: float | None) -> leasehold_client.sync.LockRequest[leasehold_client.sync.Hold]:
         """Returns the request of the lock."""
         return self.client.lock(self.name, wait=wait)
 
@@ -87,7 +87,7 @@ class Lock(Primitive):
 class RLock(Primitive):
     """Form of `threading.RLock`: the running thread is the actor."""
 
-    def request(self, wait: float | None) -> leasehold.sync.LockRequest[leasehold.sync.Hold]:
+    def request(self, wait: float | None) -> leasehold_client.sync.LockRequest[leasehold_client.sync.Hold]:
         """Returns the request of the lock, which the thread may hold already."""
         return self.client.lock(self.name, wait=wait, reentrant=True)
 
@@ -119,7 +119,7 @@ class BoundedSemaphore(Primitive):
             raise ValueError("can't specify timeout for non-blocking acquire")
         return super().acquire(blocking, -1 if timeout is None else timeout)
 
-    def request(self, wait: float | None) -> leasehold.sync.LockRequest[leasehold.sync.Hold]:
+    def request(self, wait: float | None) -> leasehold_client.sync.LockRequest[leasehold_client.sync.Hold]:
         """Returns the request of a permit."""
         return self.client.semaphore(self.name, self.value).permits(1, wait=wait)
 
@@ -134,7 +134,7 @@ class BoundedSemaphore(Primitive):
 @pytest.fixture(autouse=True)
 def client(shared: Coordinator) -> Iterator[None]:
     """The client of the primitives, whose thread is there before a test counts threads."""
-    with leasehold.sync.connect(shared.url, client_name="lock-tests") as Primitive.client:
+    with leasehold_client.sync.connect(shared.url, client_name="lock-tests") as Primitive.client:
         yield
 
 

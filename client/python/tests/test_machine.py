@@ -6,10 +6,10 @@ from typing import Any
 
 from rig import INTERVAL, TTL, VALID, Rig, failure, lost, ms, reason
 
-from leasehold import LostReason
-from leasehold._clock import MILLISECOND, wire
-from leasehold._machine import Downgrade, LockSpec, Reduce, StreamEnd, Value
-from leasehold.v1 import session_pb2, types_pb2
+from leasehold_client import LostReason
+from leasehold_client._clock import MILLISECOND, wire
+from leasehold_client._machine import Downgrade, LockSpec, Reduce, StreamEnd, Value
+from leasehold_client.v1 import session_pb2, types_pb2
 
 # Deadlines.
 

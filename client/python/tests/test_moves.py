@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from rig import INTERVAL, VALID, Rig, lost, ms, queued, reason
 
-from leasehold import LostReason
-from leasehold._clock import MILLISECOND, wire
-from leasehold._failure import Failure, from_session
-from leasehold._lease import LockState
-from leasehold._machine import Downgrade, Fate, LockSpec, Machine, StreamEnd, fate_of
-from leasehold.errors import ConnectError, ConnectErrorKind
-from leasehold.v1 import session_pb2, types_pb2
+from leasehold_client import LostReason
+from leasehold_client._clock import MILLISECOND, wire
+from leasehold_client._failure import Failure, from_session
+from leasehold_client._lease import LockState
+from leasehold_client._machine import Downgrade, Fate, LockSpec, Machine, StreamEnd, fate_of
+from leasehold_client.errors import ConnectError, ConnectErrorKind
+from leasehold_client.v1 import session_pb2, types_pb2
 
 # Ends of streams.
 

@@ -16,8 +16,8 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import LockError, LockNotOwnedError
 from redis.lock import Lock as RedisLock
 
-import leasehold.redis
-import leasehold.sync
+import leasehold_client.redis
+import leasehold_client.sync
 
 MakeLock = Callable[..., RedisLock]
 
@@ -44,16 +44,16 @@ def coordinator(redis: str, start: Start) -> Coordinator:
 
 
 @pytest.fixture
-def client(coordinator: Coordinator) -> Iterator[leasehold.sync.Client]:
+def client(coordinator: Coordinator) -> Iterator[leasehold_client.sync.Client]:
     """A client of the coordinator."""
-    with leasehold.sync.connect(coordinator.url, ttl=2) as client:
+    with leasehold_client.sync.connect(coordinator.url, ttl=2) as client:
         yield client
 
 
 @pytest.fixture(params=["redis-py", "leasehold"])
-def lock(request: pytest.FixtureRequest, server: redis_py.Redis, client: leasehold.sync.Client, name: str) -> MakeLock:
+def lock(request: pytest.FixtureRequest, server: redis_py.Redis, client: leasehold_client.sync.Client, name: str) -> MakeLock:
     """Makes locks of a name that no other test uses, of each kind."""
-    kind = RedisLock if request.param == "redis-py" else leasehold.redis.lock_class(client)
+    kind = RedisLock if request.param == "redis-py" else leasehold_client.redis.lock_class(client)
 
     def make(**options: object) -> RedisLock:
         made = server.lock(name, lock_class=kind, **options)  # type: ignore[arg-type]
@@ -186,16 +186,16 @@ def test_tokens_of_threads(lock: MakeLock) -> None:
 # Of ours alone.
 
 
-def test_excludes_locks_of_redis_py(server: redis_py.Redis, client: leasehold.sync.Client, name: str) -> None:
-    ours, theirs = server.lock(name, lock_class=leasehold.redis.lock_class(client)), server.lock(name, timeout=10)
+def test_excludes_locks_of_redis_py(server: redis_py.Redis, client: leasehold_client.sync.Client, name: str) -> None:
+    ours, theirs = server.lock(name, lock_class=leasehold_client.redis.lock_class(client)), server.lock(name, timeout=10)
     with ours:
         assert theirs.locked() and not theirs.acquire(blocking=False)
     with theirs:
         assert ours.locked() and not ours.acquire(blocking=False)
 
 
-def test_lives_longer_than_a_ttl(client: leasehold.sync.Client, name: str) -> None:
-    held = leasehold.redis.lock_class(client)(None, name.encode(), timeout=60)
+def test_lives_longer_than_a_ttl(client: leasehold_client.sync.Client, name: str) -> None:
+    held = leasehold_client.redis.lock_class(client)(None, name.encode(), timeout=60)
     assert held.acquire(token=b"t")
     assert held.hold and held.hold.token > 0
     view = client.admin.get_lock(name)
@@ -205,8 +205,8 @@ def test_lives_longer_than_a_ttl(client: leasehold.sync.Client, name: str) -> No
     assert held.hold is None
 
 
-def test_force_release(client: leasehold.sync.Client, name: str) -> None:
-    held = leasehold.redis.lock_class(client)(None, name)
+def test_force_release(client: leasehold_client.sync.Client, name: str) -> None:
+    held = leasehold_client.redis.lock_class(client)(None, name)
     held.acquire()
     assert client.admin.force_release(name)
     until(lambda: not held.owned())
@@ -216,13 +216,13 @@ def test_force_release(client: leasehold.sync.Client, name: str) -> None:
 
 def test_no_coordinator(start: Start, name: str) -> None:
     coordinator = start()
-    with leasehold.sync.connect(coordinator.url, ttl=1) as client:
-        held = leasehold.redis.lock_class(client)(None, name)
+    with leasehold_client.sync.connect(coordinator.url, ttl=1) as client:
+        held = leasehold_client.redis.lock_class(client)(None, name)
         assert held.acquire()
         coordinator.kill()
         until(lambda: not held.owned())
         with pytest.raises(RedisConnectionError):
-            leasehold.redis.lock_class(client)(None, name).acquire(blocking_timeout=0.1)
+            leasehold_client.redis.lock_class(client)(None, name).acquire(blocking_timeout=0.1)
         with pytest.raises(RedisConnectionError):
             held.locked()
         with pytest.raises(LockNotOwnedError):

@@ -15,14 +15,14 @@ import pytest
 from google.protobuf import any_pb2
 from google.rpc import error_details_pb2, status_pb2
 
-import leasehold
-from leasehold import LockState, LostReason, _session_loop
-from leasehold._client_name import client_name, named
-from leasehold._clock import MILLISECOND, SECOND, now, wire
-from leasehold._endpoints import Candidate, parse
-from leasehold._route import Pauses, Route
-from leasehold.election import View
-from leasehold.v1 import election_pb2, session_pb2, types_pb2
+import leasehold_client
+from leasehold_client import LockState, LostReason, _session_loop
+from leasehold_client._client_name import client_name, named
+from leasehold_client._clock import MILLISECOND, SECOND, now, wire
+from leasehold_client._endpoints import Candidate, parse
+from leasehold_client._route import Pauses, Route
+from leasehold_client.election import View
+from leasehold_client.v1 import election_pb2, session_pb2, types_pb2
 
 TTL = 3000
 
@@ -136,7 +136,7 @@ async def test_slow_answers_count_from_when_the_heartbeat_was_sent(scripted: Scr
         await peer.say(closed=session_pb2.SessionClosed())
 
     await scripted.scripts.put(play)
-    async with leasehold.connect(scripted.url) as client, client.lock("a") as lock:
+    async with leasehold_client.connect(scripted.url) as client, client.lock("a") as lock:
         granted = lock._lease.deadline(now())
         while not sent:
             await asyncio.sleep(0.005)
@@ -164,10 +164,10 @@ async def test_requests_carry_the_token_and_the_trace(scripted: Scripted) -> Non
     await scripted.scripts.put(play)
     from opentelemetry.sdk.trace import TracerProvider
 
-    from leasehold.opentelemetry import trace_context
+    from leasehold_client.opentelemetry import trace_context
 
     tracer = TracerProvider().get_tracer("tests")
-    async with leasehold.connect(scripted.url, token="lh_secret", trace_context=trace_context) as client:
+    async with leasehold_client.connect(scripted.url, token="lh_secret", trace_context=trace_context) as client:
         with tracer.start_as_current_span("work") as span:
             async with client.lock("a"):
                 pass
@@ -210,7 +210,7 @@ async def test_a_resume_whose_answer_is_lost_names_the_tried_id_and_makes_anothe
 
     for script in (first, second, third):
         await scripted.scripts.put(script)
-    async with leasehold.connect(scripted.url) as client, client.lock("a") as lock:
+    async with leasehold_client.connect(scripted.url) as client, client.lock("a") as lock:
         while len(resumes) < 2 or client.info is None:
             lock.check()
             await asyncio.sleep(0.005)
@@ -237,7 +237,7 @@ async def test_a_resume_whose_connection_breaks_suspends_or_loses(scripted: Scri
 
     for script in (first, second):
         await scripted.scripts.put(script)
-    async with leasehold.connect(scripted.url, disconnect_grace=grace) as client:
+    async with leasehold_client.connect(scripted.url, disconnect_grace=grace) as client:
         hold = await client.lock("a").acquire()
         await broken.wait()
         expected = LockState.SUSPENDED if grace else LockState.LOST
@@ -281,7 +281,7 @@ async def test_what_streams_say_of_a_move_that_was_not_answered_ends_the_lock(
 
     for script in (first, second, third):
         await scripted.scripts.put(script)
-    async with leasehold.connect(scripted.url, connect_timeout=2) as client:
+    async with leasehold_client.connect(scripted.url, connect_timeout=2) as client:
         hold = await client.lock("a").acquire()
         # The attempt before has been given up by then.
         await again.wait()
@@ -305,7 +305,7 @@ async def test_every_end_of_the_stream_loses_the_lock(scripted: Scripted, end: s
             await peer.say(closed=session_pb2.SessionClosed())
 
     await scripted.scripts.put(play)
-    async with leasehold.connect(scripted.url) as client:
+    async with leasehold_client.connect(scripted.url) as client:
         hold = await client.lock("a").acquire()
         assert await hold.wait_lost() is LostReason.SESSION_ENDED
 
@@ -328,10 +328,10 @@ async def test_a_flood_is_read_and_request_ids_are_never_used_again(scripted: Sc
         await peer.say(closed=session_pb2.SessionClosed())
 
     await scripted.scripts.put(play)
-    async with leasehold.connect(scripted.url) as client:
+    async with leasehold_client.connect(scripted.url) as client:
         asked = [client.lock(f"a{number}", wait=50).acquire() for number in range(10)]
         answers = await asyncio.gather(*asked, return_exceptions=True)
-        assert all(isinstance(answer, leasehold.TimedOut) for answer in answers), answers
+        assert all(isinstance(answer, leasehold_client.TimedOut) for answer in answers), answers
     assert len(set(ids)) == 10
 
 
@@ -340,9 +340,9 @@ async def test_a_limit_on_sessions_is_waited_out_as_asked(scripted: Scripted) ->
         await peer.refuse(grpc.StatusCode.RESOURCE_EXHAUSTED, "TOO_MANY_SESSIONS")
 
     await scripted.scripts.put(refuse)
-    with pytest.raises(leasehold.ConnectError) as failed:
-        await leasehold.connect(scripted.url).open()
-    assert failed.value.kind is leasehold.ConnectErrorKind.LIMIT_REACHED and failed.value.is_retryable
+    with pytest.raises(leasehold_client.ConnectError) as failed:
+        await leasehold_client.connect(scripted.url).open()
+    assert failed.value.kind is leasehold_client.ConnectErrorKind.LIMIT_REACHED and failed.value.is_retryable
 
 
 def test_pauses_grow_within_their_bounds_and_start_anew_after_what_lived() -> None:

@@ -14,7 +14,7 @@ import pytest
 from conftest import Coordinator
 from relay import Relay
 
-import leasehold
+import leasehold_client
 
 CUT_OFF = 75
 """Seconds for which nothing gets through: longer than C core waits for the answer to a ping on a connection that it probes."""
@@ -60,8 +60,8 @@ async def _cut_off(coordinator: Coordinator) -> None:
 
 async def _lives_through(proxy: Swallowing, cut: str, url: str) -> None:
     async with (
-        leasehold.connect(cut, ttl=150) as client,
-        leasehold.connect(url, ttl=10) as other,
+        leasehold_client.connect(cut, ttl=150) as client,
+        leasehold_client.connect(url, ttl=10) as other,
         client.lock("cut-off") as lock,
     ):
         waiting = asyncio.create_task(other.lock("cut-off").acquire())
@@ -90,9 +90,9 @@ def test_a_cut_that_is_shorter_than_the_ttl_loses_nothing() -> None:
 
 PROGRAM = """
     import sys, time
-    import leasehold.sync
+    import leasehold_client.sync
 
-    with leasehold.sync.connect(sys.argv[1], ttl=60) as client, client.lock("stopped") as lock:
+    with leasehold_client.sync.connect(sys.argv[1], ttl=60) as client, client.lock("stopped") as lock:
         print("held", flush=True)
         sys.stdin.readline()
         lock.check()

@@ -5,8 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from leasehold import __version__
-from leasehold._reasons import FINAL, RETRYABLE
+from leasehold_client import __version__
+from leasehold_client._reasons import FINAL, RETRYABLE
 
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parent.parent.parent

@@ -15,30 +15,30 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from conftest import Coordinator, Start
 
-import leasehold
-import leasehold.sync
-from leasehold import LockState, LostReason
+import leasehold_client
+import leasehold_client.sync
+from leasehold_client import LockState, LostReason
 
 
 @pytest.fixture
-def client(shared: Coordinator) -> Iterator[leasehold.sync.Client]:
+def client(shared: Coordinator) -> Iterator[leasehold_client.sync.Client]:
     """A client of an undisturbed coordinator."""
-    with leasehold.sync.connect(shared.url, client_name="test", ttl=4) as client:
+    with leasehold_client.sync.connect(shared.url, client_name="test", ttl=4) as client:
         yield client
 
 
 @pytest.fixture
-def other(shared: Coordinator) -> Iterator[leasehold.sync.Client]:
+def other(shared: Coordinator) -> Iterator[leasehold_client.sync.Client]:
     """Another client of it."""
-    with leasehold.sync.connect(shared.url, client_name="other", ttl=4) as client:
+    with leasehold_client.sync.connect(shared.url, client_name="other", ttl=4) as client:
         yield client
 
 
-def test_locks(client: leasehold.sync.Client, other: leasehold.sync.Client, name: str) -> None:
+def test_locks(client: leasehold_client.sync.Client, other: leasehold_client.sync.Client, name: str) -> None:
     with client.lock(name) as lock:
         lock.check()
         assert other.lock(name).try_acquire() is None
-        with pytest.raises(leasehold.TimedOut):
+        with pytest.raises(leasehold_client.TimedOut):
             other.lock(name, wait=0.05).acquire()
         lock.set_value("v")
         assert client.admin.get_lock(name).holders[0].value == b"v"
@@ -59,22 +59,22 @@ def test_locks(client: leasehold.sync.Client, other: leasehold.sync.Client, name
 
 
 def test_a_loss_is_told_by_check_event_callback_and_at_the_end(
-    client: leasehold.sync.Client, other: leasehold.sync.Client, name: str
+    client: leasehold_client.sync.Client, other: leasehold_client.sync.Client, name: str
 ) -> None:
-    told: list[leasehold.sync.Hold] = []
+    told: list[leasehold_client.sync.Hold] = []
     called = threading.Event()
 
-    def on_lost(hold: leasehold.sync.Hold) -> None:
+    def on_lost(hold: leasehold_client.sync.Hold) -> None:
         told.append(hold)
         # A callback may use the client.
         assert not hold.release()
         called.set()
 
-    with pytest.raises(leasehold.LockLost) as lost:
+    with pytest.raises(leasehold_client.LockLost) as lost:
         with client.lock(name, on_lost=on_lost) as lock:
             assert other.admin.force_release(name)
             assert lock.lost.wait(5)
-            with pytest.raises(leasehold.LockLost):
+            with pytest.raises(leasehold_client.LockLost):
                 lock.check()
     assert lost.value.reason is LostReason.FORCED
     assert called.wait(5) and told == [lock]
@@ -84,13 +84,13 @@ def test_a_loss_is_told_by_check_event_callback_and_at_the_end(
     assert not called.is_set()
 
 
-def test_the_bodys_own_error_is_not_hidden_by_a_loss(client: leasehold.sync.Client, other: leasehold.sync.Client, name: str) -> None:
+def test_the_bodys_own_error_is_not_hidden_by_a_loss(client: leasehold_client.sync.Client, other: leasehold_client.sync.Client, name: str) -> None:
     with pytest.raises(ZeroDivisionError) as failed:
         with client.lock(name) as lock:
             other.admin.force_release(name)
             lock.lost.wait(5)
             raise ZeroDivisionError
-    assert isinstance(failed.value.__context__, leasehold.LockLost)
+    assert isinstance(failed.value.__context__, leasehold_client.LockLost)
     with pytest.raises(ZeroDivisionError):
         with client.lock(name):
             raise ZeroDivisionError
@@ -98,10 +98,10 @@ def test_the_bodys_own_error_is_not_hidden_by_a_loss(client: leasehold.sync.Clie
         pass
 
 
-def test_threads_exclude_each_other(client: leasehold.sync.Client, other: leasehold.sync.Client, name: str) -> None:
+def test_threads_exclude_each_other(client: leasehold_client.sync.Client, other: leasehold_client.sync.Client, name: str) -> None:
     register = [0, 0]
 
-    def work(through: leasehold.sync.Client) -> None:
+    def work(through: leasehold_client.sync.Client) -> None:
         for _ in range(10):
             with through.lock(name) as lock:
                 value, token = register
@@ -114,7 +114,7 @@ def test_threads_exclude_each_other(client: leasehold.sync.Client, other: leaseh
     assert register[0] == 80
 
 
-def test_elections(client: leasehold.sync.Client, other: leasehold.sync.Client, name: str) -> None:
+def test_elections(client: leasehold_client.sync.Client, other: leasehold_client.sync.Client, name: str) -> None:
     election = client.election(name, value="me")
     tokens: list[int] = []
     with other.election(name).observe() as observer:
@@ -124,7 +124,7 @@ def test_elections(client: leasehold.sync.Client, other: leasehold.sync.Client, 
             leader = next(observer).leader
             return leader.value if leader else None
 
-        def lead(term: leasehold.sync.Term) -> str:
+        def lead(term: leasehold_client.sync.Term) -> str:
             tokens.append(term.token)
             # Each change is read before the next one is made: a slow observer receives the newest state alone.
             assert observed() == b"me"
@@ -149,7 +149,7 @@ def test_elections(client: leasehold.sync.Client, other: leasehold.sync.Client, 
     assert election.campaign().resign()
 
 
-def test_a_blocked_thread_loses_nothing(client: leasehold.sync.Client, name: str) -> None:
+def test_a_blocked_thread_loses_nothing(client: leasehold_client.sync.Client, name: str) -> None:
     with client.lock(name) as lock:
         # Longer than the TTL, which the client's own thread renews.
         time.sleep(4.2)
@@ -158,8 +158,8 @@ def test_a_blocked_thread_loses_nothing(client: leasehold.sync.Client, name: str
 
 def test_a_stopped_coordinator_loses_the_lock_at_the_deadline(start: Start, name: str) -> None:
     coordinator = start()
-    with leasehold.sync.connect(coordinator.url, ttl=0.5) as client:
-        with pytest.raises(leasehold.LockLost):
+    with leasehold_client.sync.connect(coordinator.url, ttl=0.5) as client:
+        with pytest.raises(leasehold_client.LockLost):
             with client.lock(name) as lock:
                 coordinator.stop()
                 before, left = time.monotonic(), lock.lost_in
@@ -170,10 +170,10 @@ def test_a_stopped_coordinator_loses_the_lock_at_the_deadline(start: Start, name
 
 def test_a_suspended_lock_is_settled(start: Start, redis: str, name: str) -> None:
     coordinator = start(redis)
-    with leasehold.sync.connect(coordinator.url, ttl=20, disconnect_grace=20) as client, client.lock(name) as lock:
+    with leasehold_client.sync.connect(coordinator.url, ttl=20, disconnect_grace=20) as client, client.lock(name) as lock:
         coordinator.kill()
         assert lock.changed(LockState.HELD) is LockState.SUSPENDED
-        with pytest.raises(leasehold.LockSuspended):
+        with pytest.raises(leasehold_client.LockSuspended):
             lock.check()
         coordinator.restart()
         lock.settled()
@@ -181,7 +181,7 @@ def test_a_suspended_lock_is_settled(start: Start, redis: str, name: str) -> Non
 
 
 def test_closing_and_errors(shared: Coordinator, name: str) -> None:
-    client = leasehold.sync.connect(shared.url)
+    client = leasehold_client.sync.connect(shared.url)
     with pytest.raises(RuntimeError):
         client.lock(name)
     with client:
@@ -189,18 +189,18 @@ def test_closing_and_errors(shared: Coordinator, name: str) -> None:
         with client.new_session() as session, client.on(session).lock(name + "2") as own:
             assert own.is_held
     assert hold.lost_reason is LostReason.SESSION_CLOSED
-    with pytest.raises(leasehold.ConnectError):
-        leasehold.sync.connect("http://127.0.0.1:1").open()
+    with pytest.raises(leasehold_client.ConnectError):
+        leasehold_client.sync.connect("http://127.0.0.1:1").open()
     assert [thread.name for thread in threading.enumerate() if thread.name == "leasehold"] == []
 
 
-def test_ctrl_c_gives_a_wait_up(client: leasehold.sync.Client, shared: Coordinator, name: str) -> None:
+def test_ctrl_c_gives_a_wait_up(client: leasehold_client.sync.Client, shared: Coordinator, name: str) -> None:
     program = f"""
         import signal
-        import leasehold.sync
+        import leasehold_client.sync
         # A program that a shell began in the background ignores it, and so do its children.
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        client = leasehold.sync.connect({shared.url!r})
+        client = leasehold_client.sync.connect({shared.url!r})
         client.open()
         try:
             client.lock({name!r}).acquire()
@@ -220,18 +220,18 @@ def test_ctrl_c_gives_a_wait_up(client: leasehold.sync.Client, shared: Coordinat
 
 FORK = """
     import asyncio, gc, os, sys, time
-    import leasehold, leasehold.sync
+    import leasehold_client, leasehold_client.sync
 
     url, name, kind, end = sys.argv[1:]
 
     def child(hold, acquire):
         try:
-            assert not hold.is_held and hold.lost_reason is leasehold.LostReason.FORKED
+            assert not hold.is_held and hold.lost_reason is leasehold_client.LostReason.FORKED
             for forbidden, error in [
-                (hold.check, leasehold.LockLost),
-                (acquire, leasehold.Forked),
+                (hold.check, leasehold_client.LockLost),
+                (acquire, leasehold_client.Forked),
                 # gRPC can't connect there, which is told at once.
-                (leasehold.sync.connect(url).open, leasehold.Forked),
+                (leasehold_client.sync.connect(url).open, leasehold_client.Forked),
             ]:
                 try:
                     forbidden()
@@ -251,7 +251,7 @@ FORK = """
         return pid
 
     def threads():
-        client = leasehold.sync.connect(url, ttl=3)
+        client = leasehold_client.sync.connect(url, ttl=3)
         client.open()
         hold = client.lock(name).acquire()
         if fork() == 0:
@@ -266,7 +266,7 @@ FORK = """
         client.close()
 
     async def tasks():
-        async with leasehold.connect(url, ttl=3) as client, client.lock(name) as hold:
+        async with leasehold_client.connect(url, ttl=3) as client, client.lock(name) as hold:
             if fork() == 0:
                 child(hold, lambda: client.lock("x").acquire().send(None))
                 # An event loop can't go on in a fork: it shares its file descriptors with the parent's.
@@ -291,10 +291,10 @@ def test_the_child_of_a_fork_holds_nothing_and_disturbs_nothing(shared: Coordina
     assert (done.returncode, done.stdout) == (0, "held\n"), done.stdout + done.stderr
 
 
-def test_the_death_of_a_parent_releases_although_its_child_lives(client: leasehold.sync.Client, shared: Coordinator, name: str) -> None:
+def test_the_death_of_a_parent_releases_although_its_child_lives(client: leasehold_client.sync.Client, shared: Coordinator, name: str) -> None:
     program = f"""
-        import os, sys, leasehold.sync
-        client = leasehold.sync.connect({shared.url!r}, ttl=60)
+        import os, sys, leasehold_client.sync
+        client = leasehold_client.sync.connect({shared.url!r}, ttl=60)
         client.open()
         hold = client.lock({name!r}).acquire()
         if os.fork() == 0:
@@ -320,8 +320,8 @@ def test_the_death_of_a_parent_releases_although_its_child_lives(client: leaseho
 
 def test_the_child_of_a_fork_ends(shared: Coordinator, name: str) -> None:
     program = f"""
-        import gc, os, sys, leasehold.sync
-        with leasehold.sync.connect({shared.url!r}) as client, client.lock({name!r}):
+        import gc, os, sys, leasehold_client.sync
+        with leasehold_client.sync.connect({shared.url!r}) as client, client.lock({name!r}):
             pass
         pid = os.fork()
         if pid == 0:
@@ -336,7 +336,7 @@ def test_the_child_of_a_fork_ends(shared: Coordinator, name: str) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "ended\n", ""), done.stderr
 
 
-def test_a_handler_of_a_signal_may_use_the_lock_that_its_thread_looks_at(client: leasehold.sync.Client, name: str) -> None:
+def test_a_handler_of_a_signal_may_use_the_lock_that_its_thread_looks_at(client: leasehold_client.sync.Client, name: str) -> None:
     handled, is_over = 0, threading.Event()
 
     def handle(number: int, frame: object) -> None:
@@ -371,10 +371,10 @@ def test_a_handler_of_a_signal_may_use_the_lock_that_its_thread_looks_at(client:
 LEAVES = {
     "threads": """
         import signal, sys, time
-        import leasehold.sync
+        import leasehold_client.sync
 
         signal.signal(signal.SIGTERM, lambda *_: sys.exit())
-        with leasehold.sync.connect(sys.argv[1], ttl=60) as client, client.lock(sys.argv[2]):
+        with leasehold_client.sync.connect(sys.argv[1], ttl=60) as client, client.lock(sys.argv[2]):
             try:
                 print("held", flush=True)
                 time.sleep(60)
@@ -383,13 +383,13 @@ LEAVES = {
     """,
     "asyncio": """
         import asyncio, contextlib, signal, sys
-        import leasehold
+        import leasehold_client
 
         async def main():
             task = asyncio.current_task()
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
             with contextlib.suppress(asyncio.CancelledError):
-                async with leasehold.connect(sys.argv[1], ttl=60) as client, client.lock(sys.argv[2]):
+                async with leasehold_client.connect(sys.argv[1], ttl=60) as client, client.lock(sys.argv[2]):
                     try:
                         print("held", flush=True)
                         await asyncio.sleep(60)
@@ -402,7 +402,7 @@ LEAVES = {
 
 
 @pytest.mark.parametrize("kind", LEAVES)
-def test_a_program_that_is_told_to_end_leaves_its_blocks(shared: Coordinator, client: leasehold.sync.Client, name: str, kind: str) -> None:
+def test_a_program_that_is_told_to_end_leaves_its_blocks(shared: Coordinator, client: leasehold_client.sync.Client, name: str, kind: str) -> None:
     command = [sys.executable, "-c", textwrap.dedent(LEAVES[kind]), shared.url, name]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout and process.stdout.readline() == "held\n"

@@ -20,7 +20,7 @@ import tooz
 from conftest import Coordinator, Start
 from tooz import coordination
 
-from leasehold.tooz import LeaseholdDriver
+from leasehold_client.tooz import LeaseholdDriver
 
 HERE = Path(__file__).resolve().parent
 

@@ -17,13 +17,13 @@ from typing import Any
 import pytest
 from conftest import Coordinator, Start, free_port
 
-import leasehold
-import leasehold.sync
+import leasehold_client
+import leasehold_client.sync
 
 
 def sessions(url: str, name: str) -> int:
     """Returns how many sessions a coordinator has of clients of this name."""
-    with leasehold.sync.connect(url) as other:
+    with leasehold_client.sync.connect(url) as other:
         return sum(one.client_name == name for one in other.admin.list_sessions())
 
 
@@ -35,7 +35,7 @@ def loops() -> int:
 def test_threads_that_open_a_client_at_once_open_one_session(shared: Coordinator, name: str) -> None:
     name = name[-64:]
     before = loops()
-    client = leasehold.sync.connect(shared.url, client_name=name)
+    client = leasehold_client.sync.connect(shared.url, client_name=name)
     barrier = threading.Barrier(8)
 
     def work() -> None:
@@ -58,7 +58,7 @@ def test_threads_that_open_a_client_at_once_open_one_session(shared: Coordinator
 
 
 async def test_tasks_that_open_a_client_at_once_open_one_session(shared: Coordinator, name: str) -> None:
-    client = leasehold.connect(shared.url, client_name=name)
+    client = leasehold_client.connect(shared.url, client_name=name)
     await asyncio.gather(*(client.open() for _ in range(8)))
     assert await asyncio.to_thread(sessions, shared.url, name) == 1
     await client.close()
@@ -69,9 +69,9 @@ async def test_tasks_that_open_a_client_at_once_open_one_session(shared: Coordin
 async def test_a_client_that_could_not_be_opened_can_be_opened_later(start: Start) -> None:
     coordinator = start()
     coordinator.kill()
-    client = leasehold.connect(coordinator.url)
+    client = leasehold_client.connect(coordinator.url)
     failed = await asyncio.gather(*(client.open() for _ in range(3)), return_exceptions=True)
-    assert [type(one) for one in failed] == [leasehold.ConnectError] * 3
+    assert [type(one) for one in failed] == [leasehold_client.ConnectError] * 3
     await asyncio.to_thread(coordinator.restart)
     async with client:
         assert client.info
@@ -80,17 +80,17 @@ async def test_a_client_that_could_not_be_opened_can_be_opened_later(start: Star
 async def test_a_client_that_is_closed_while_it_opens_stays_closed(start: Start) -> None:
     coordinator = start()
     coordinator.stop()
-    client = leasehold.connect(coordinator.url, connect_timeout=60)
+    client = leasehold_client.connect(coordinator.url, connect_timeout=60)
     opening = [asyncio.create_task(client.open()) for _ in range(2)]
     while client._opened is None:
         await asyncio.sleep(0.001)
     await client.close()
-    assert [type(one) for one in await asyncio.gather(*opening, return_exceptions=True)] == [leasehold.SessionClosed] * 2
+    assert [type(one) for one in await asyncio.gather(*opening, return_exceptions=True)] == [leasehold_client.SessionClosed] * 2
     coordinator.go_on()
 
 
 async def test_every_call_after_a_close_says_that_it_is_closed(shared: Coordinator, name: str) -> None:
-    client = leasehold.connect(shared.url)
+    client = leasehold_client.connect(shared.url)
     async with client:
         hold = await client.lock(name).acquire()
         request, election, admin, session = client.lock(name), client.election(name + "e"), client.admin, client.new_session()
@@ -101,7 +101,7 @@ async def test_every_call_after_a_close_says_that_it_is_closed(shared: Coordinat
             await asyncio.sleep(0)
             await client.close()
             for one in await asyncio.gather(*waiting, return_exceptions=True):
-                assert isinstance(one, leasehold.SessionClosed)
+                assert isinstance(one, leasehold_client.SessionClosed)
     await session.close()
     calls: list[Callable[[], Any]] = [
         request.acquire,
@@ -119,20 +119,20 @@ async def test_every_call_after_a_close_says_that_it_is_closed(shared: Coordinat
         client.open,
         client.__aenter__,
         session.open,
-        lambda: leasehold.Client.lock(client.on(session), name).acquire(),
+        lambda: leasehold_client.Client.lock(client.on(session), name).acquire(),
     ]
     for call in calls:
-        with pytest.raises(leasehold.SessionClosed):
+        with pytest.raises(leasehold_client.SessionClosed):
             await call()
-    assert hold.lost_reason is leasehold.LostReason.SESSION_CLOSED and not await hold.release()
-    never = leasehold.connect(shared.url)
+    assert hold.lost_reason is leasehold_client.LostReason.SESSION_CLOSED and not await hold.release()
+    never = leasehold_client.connect(shared.url)
     await never.close()
-    with pytest.raises(leasehold.SessionClosed):
+    with pytest.raises(leasehold_client.SessionClosed):
         never.lock(name)
 
 
 def test_every_call_of_a_thread_after_a_close_says_that_it_is_closed(shared: Coordinator, name: str) -> None:
-    client = leasehold.sync.connect(shared.url)
+    client = leasehold_client.sync.connect(shared.url)
     with pytest.raises(RuntimeError, match="use `with`"):
         client.lock(name)
     with client:
@@ -158,9 +158,9 @@ def test_every_call_of_a_thread_after_a_close_says_that_it_is_closed(shared: Coo
         session.open,
     ]
     for call in calls:
-        with pytest.raises(leasehold.SessionClosed):
+        with pytest.raises(leasehold_client.SessionClosed):
             call()
-    assert hold.lost_reason is leasehold.LostReason.SESSION_CLOSED and not hold.release()
+    assert hold.lost_reason is leasehold_client.LostReason.SESSION_CLOSED and not hold.release()
     observer.close()
     session.close()
     client.close()
@@ -170,11 +170,11 @@ def test_calls_that_cross_a_close_end_with_an_error_of_the_library(shared: Coord
     name = name[-64:]
     seen: list[BaseException] = []
     for _ in range(20):
-        client = leasehold.sync.connect(shared.url)
+        client = leasehold_client.sync.connect(shared.url)
         client.open()
         begun = threading.Barrier(9)
 
-        def work(client: leasehold.sync.Client, begun: threading.Barrier) -> None:
+        def work(client: leasehold_client.sync.Client, begun: threading.Barrier) -> None:
             begun.wait()
             try:
                 while True:
@@ -191,10 +191,10 @@ def test_calls_that_cross_a_close_end_with_an_error_of_the_library(shared: Coord
         for thread in threads:
             thread.join()
     assert len(seen) == 160
-    assert [one for one in seen if not isinstance(one, leasehold.LeaseholdError)] == []
+    assert [one for one in seen if not isinstance(one, leasehold_client.LeaseholdError)] == []
 
 
-async def test_another_event_loop_gets_an_error_and_a_hold_is_given_back_all_the_same(client: leasehold.Client, name: str) -> None:
+async def test_another_event_loop_gets_an_error_and_a_hold_is_given_back_all_the_same(client: leasehold_client.Client, name: str) -> None:
     async with client.lock(name + "kept") as kept:
         hold = await client.lock(name).acquire()
         left = await client.lock(name + "2").acquire()
@@ -219,7 +219,7 @@ async def test_another_event_loop_gets_an_error_and_a_hold_is_given_back_all_the
         def elsewhere(call: Callable[[], Any]) -> None:
             async def there() -> None:
                 result = call()
-                await (result.open() if isinstance(result, leasehold.Session) else result)
+                await (result.open() if isinstance(result, leasehold_client.Session) else result)
 
             asyncio.run(there())
 
@@ -236,7 +236,7 @@ async def test_another_event_loop_gets_an_error_and_a_hold_is_given_back_all_the
 
 
 def test_a_client_of_a_loop_that_has_ended_gets_an_error(shared: Coordinator, name: str) -> None:
-    client = leasehold.connect(shared.url)
+    client = leasehold_client.connect(shared.url)
     asyncio.run(client.open())
 
     async def acquire() -> None:
@@ -250,11 +250,11 @@ def test_a_client_of_a_loop_that_has_ended_gets_an_error(shared: Coordinator, na
 GREEN = """
     import sys
     {patch}
-    import leasehold, leasehold.sync
-    client = leasehold.sync.connect(sys.argv[1])
+    import leasehold_client, leasehold_client.sync
+    client = leasehold_client.sync.connect(sys.argv[1])
     try:
         client.open()
-    except leasehold.MonkeyPatched as error:
+    except leasehold_client.MonkeyPatched as error:
         print(error)
 """
 
@@ -278,14 +278,14 @@ def test_a_process_whose_threads_were_replaced_gets_an_error_and_goes_on(shared:
 
 
 APP = """
-    import leasehold, leasehold.sync
-    client = leasehold.sync.connect({url!r})
+    import leasehold_client, leasehold_client.sync
+    client = leasehold_client.sync.connect({url!r})
 
     def application(environ, respond):
         try:
             with client:
                 said = "served"
-        except leasehold.MonkeyPatched as error:
+        except leasehold_client.MonkeyPatched as error:
             said = type(error).__name__
         respond("200 OK", [])
         return [said.encode()]

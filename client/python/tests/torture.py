@@ -22,7 +22,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import leasehold
+import leasehold_client
 
 LIMIT = 4
 """Permits of each semaphore."""
@@ -119,7 +119,7 @@ class Cycle:
             pause=seconds(0, 200),
         )
 
-    def request(self, client: leasehold.Client) -> leasehold.LockRequest[leasehold.Hold]:
+    def request(self, client: leasehold_client.Client) -> leasehold_client.LockRequest[leasehold_client.Hold]:
         """Returns the request."""
         if self.mode == "permits":
             semaphore = client.semaphore(self.lock, LIMIT)
@@ -160,7 +160,7 @@ class Registers:
 class World:
     """What all tasks share."""
 
-    def __init__(self, client: leasehold.Client, name: str, history: History, registers: str, *, quorum: bool, moves: bool) -> None:
+    def __init__(self, client: leasehold_client.Client, name: str, history: History, registers: str, *, quorum: bool, moves: bool) -> None:
         """Makes it. `moves` means that sessions move to other coordinators at any time, to show newer credentials."""
         self.client = client
         self.name = name
@@ -207,15 +207,15 @@ class World:
         try:
             async with asyncio.timeout(cycle.give_up):
                 hold = await cycle.request(self.client).acquire()
-        except leasehold.TimedOut:
+        except leasehold_client.TimedOut:
             outcome = "timed_out"
-        except leasehold.Busy:
+        except leasehold_client.Busy:
             outcome = "busy"
         except TimeoutError:
             outcome = "cancelled"
-        except (leasehold.Unauthenticated, leasehold.PermissionDenied) as error:
+        except (leasehold_client.Unauthenticated, leasehold_client.PermissionDenied) as error:
             outcome, why = "refused", str(error)
-        except leasehold.AcquireError as error:
+        except leasehold_client.AcquireError as error:
             why = str(error)
         else:
             await self.hold(ask, cycle, hold, registers)
@@ -224,23 +224,23 @@ class World:
         if why:
             await self.pause(PAUSE)
 
-    async def hold(self, ask: dict[str, Any], cycle: Cycle, hold: leasehold.Hold, registers: Registers) -> None:
+    async def hold(self, ask: dict[str, Any], cycle: Cycle, hold: leasehold_client.Hold, registers: Registers) -> None:
         """Holds a lock for the cycle's time or until it is lost, writes to its register, and records all that the hold says."""
         until = deadline(hold)
         self.history.line("granted", **ask, token=hold.token, until=until)
         end = time.monotonic() + cycle.hold
-        last = leasehold.LockState.HELD
+        last = leasehold_client.LockState.HELD
         while True:
             state = hold.state
-            if state is leasehold.LockState.LOST:
+            if state is leasehold_client.LockState.LOST:
                 self.history.line("lost", **ask, why=str(hold.loss))
                 # The late write of a client that does not know better.
                 await registers.write(cycle, hold.token)
                 return
-            if state is leasehold.LockState.SUSPENDED:
+            if state is leasehold_client.LockState.SUSPENDED:
                 if last is not state:
                     self.history.line("suspended", **ask)
-            elif last is leasehold.LockState.SUSPENDED:
+            elif last is leasehold_client.LockState.SUSPENDED:
                 until = deadline(hold)
                 self.history.line("resumed", **ask, until=until)
             else:
@@ -261,12 +261,12 @@ class World:
         self.history.line("releasing", **ask)
         try:
             held = await hold.release()
-        except leasehold.HoldError:
+        except leasehold_client.HoldError:
             held = False
         self.history.line("released", **ask, held=held)
 
 
-def deadline(hold: leasehold.Hold) -> int:
+def deadline(hold: leasehold_client.Hold) -> int:
     """Returns the time until which a hold may be relied on. The clock is read first, so that it is never too late."""
     at = now()
     return at + int(hold.valid_for * 1e6)
@@ -274,7 +274,7 @@ def deadline(hold: leasehold.Hold) -> int:
 
 def shown(folder: Path) -> dict[str, Any]:
     """Returns the options of a client that shows the credentials of a folder, whose files the harness replaces."""
-    tls = leasehold.Tls(ca=folder / "ca.pem", cert=folder / "client.pem", key=folder / "client.key", server_name="localhost")
+    tls = leasehold_client.Tls(ca=folder / "ca.pem", cert=folder / "client.pem", key=folder / "client.key", server_name="localhost")
     token = folder / "token"
     return {"tls": tls, "token_file": token} if token.exists() else {"tls": tls}
 
@@ -289,7 +289,7 @@ async def main(
     record = History(path)
     watch_stalls(name, path)
     options = shown(Path(credentials)) if credentials else {}
-    client = leasehold.connect(endpoints, client_name=name, ttl=int(ttl) / 1000, disconnect_grace=int(grace) / 1000, **options)
+    client = leasehold_client.connect(endpoints, client_name=name, ttl=int(ttl) / 1000, disconnect_grace=int(grace) / 1000, **options)
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
 
@@ -302,7 +302,7 @@ async def main(
         try:
             await client.open()
             break
-        except leasehold.ConnectError:
+        except leasehold_client.ConnectError:
             # A fault is on.
             await asyncio.sleep(PAUSE)
     else:

@@ -13,10 +13,10 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-import leasehold
-import leasehold.sync
-from leasehold import _clock
-from leasehold.errors import ConnectErrorKind
+import leasehold_client
+import leasehold_client.sync
+from leasehold_client import _clock
+from leasehold_client.errors import ConnectErrorKind
 
 Json = dict[str, Any]
 
@@ -73,13 +73,13 @@ def options(request: Json) -> Json:
     shortest, longest = seconds(request, "backoff_min_ms"), seconds(request, "backoff_max_ms")
     given["backoff"] = (0.05 if shortest is None else shortest, 2 if longest is None else longest)
     if tls := request.get("tls"):
-        given["tls"] = leasehold.Tls(tls.get("ca"), tls.get("cert"), tls.get("key"), tls.get("server_name"))
+        given["tls"] = leasehold_client.Tls(tls.get("ca"), tls.get("cert"), tls.get("key"), tls.get("server_name"))
     if request.get("token_file"):
         given["token_file"] = request["token_file"]
     return given
 
 
-def asked(client: Any, request: Json, actors: dict[str, leasehold.Actor]) -> Any:
+def asked(client: Any, request: Json, actors: dict[str, leasehold_client.Actor]) -> Any:
     """Returns the library's request for the acquire fields."""
     given: Json = {
         "wait": seconds(request, "wait_ms"),
@@ -88,20 +88,20 @@ def asked(client: Any, request: Json, actors: dict[str, leasehold.Actor]) -> Any
         "reentrant": bool(request.get("reentrant")),
     }
     if request.get("actor"):
-        given["actor"] = actors.setdefault(request["actor"], leasehold.Actor())
+        given["actor"] = actors.setdefault(request["actor"], leasehold_client.Actor())
     names, shared = request["names"], request.get("mode") == "shared"
     if request.get("permits") is not None or request.get("limit") is not None:
         permits, limit = request.get("permits"), request.get("limit")
         return client.semaphore(names[0], limit).permits(permits, **given)
     if len(names) == 1:
         return client.lock(names[0], shared=shared, **given)
-    specs = [leasehold.LockSpec.shared(name) if shared else leasehold.LockSpec.exclusive(name) for name in names]
+    specs = [leasehold_client.LockSpec.shared(name) if shared else leasehold_client.LockSpec.exclusive(name) for name in names]
     return client.lock_all(specs, **given)
 
 
 def parts(hold: Any) -> list[Any]:
     """Returns the holds of one or several locks."""
-    return list(hold) if isinstance(hold, leasehold.Holds | leasehold.sync.Holds) else [hold]
+    return list(hold) if isinstance(hold, leasehold_client.Holds | leasehold_client.sync.Holds) else [hold]
 
 
 def granted(hold: Any) -> Json:
@@ -116,10 +116,10 @@ def state(hold: Any) -> Json:
     found: list[Json] = []
     for one in parts(hold):
         reason = one.lost_reason
-        if reason is leasehold.LostReason.RELEASED:
+        if reason is leasehold_client.LostReason.RELEASED:
             found.append({"state": "released"})
         elif reason:
-            listed = "unknown" if reason is leasehold.LostReason.FORKED else reason.value
+            listed = "unknown" if reason is leasehold_client.LostReason.FORKED else reason.value
             found.append({"state": "lost", "reason": listed, "name": one.name})
         else:
             found.append({"state": "held" if one.is_held else "suspended"})
@@ -145,7 +145,7 @@ def in_child(hold: Any) -> Json:
     return said
 
 
-def of_failure(failure: leasehold.Failure) -> Json:
+def of_failure(failure: leasehold_client.Failure) -> Json:
     """Returns the error of a coordinator's answer."""
     kinds = {"INVALID_ARGUMENT": "invalid", "UNAUTHENTICATED": "unauthenticated", "PERMISSION_DENIED": "permission_denied"}
     if failure.is_transport:
@@ -167,19 +167,19 @@ def err(error: BaseException) -> Json:
         chain.append(following)
         following = following.__cause__ or following.__context__
     for one in chain:
-        lost = lost or (one if isinstance(one, leasehold.LockLost) else None)
+        lost = lost or (one if isinstance(one, leasehold_client.LockLost) else None)
         body = body or (one if isinstance(one, BodyFailed) else None)
-    if lost and isinstance(error, leasehold.LockLost | BodyFailed):
+    if lost and isinstance(error, leasehold_client.LockLost | BodyFailed):
         found = {"kind": "lost", "reason": lost.reason.value, "name": lost.name, "message": str(lost)}
         return {**found, "body": str(body)} if body else found
     simple: list[tuple[type[BaseException], str]] = [
-        (leasehold.Busy, "busy"),
-        (leasehold.TimedOut, "timeout"),
+        (leasehold_client.Busy, "busy"),
+        (leasehold_client.TimedOut, "timeout"),
         (asyncio.CancelledError, "cancelled"),
-        (leasehold.AlreadyCandidate, "already_candidate"),
-        (leasehold.Unavailable, "unavailable"),
-        (leasehold.SessionClosed, "closed"),
-        (leasehold.Unconfirmed, "unconfirmed"),
+        (leasehold_client.AlreadyCandidate, "already_candidate"),
+        (leasehold_client.Unavailable, "unavailable"),
+        (leasehold_client.SessionClosed, "closed"),
+        (leasehold_client.Unconfirmed, "unconfirmed"),
         (Unsupported, "unsupported"),
     ]
     for kind, word in simple:
@@ -187,24 +187,24 @@ def err(error: BaseException) -> Json:
             return {"kind": word, "message": str(error)}
     if isinstance(error, BodyFailed):
         return {"kind": "body", "body": str(error)}
-    if isinstance(error, leasehold.ConnectError):
+    if isinstance(error, leasehold_client.ConnectError):
         if error.kind in (ConnectErrorKind.INVALID_ENDPOINT, ConnectErrorKind.CREDENTIALS):
             return {"kind": "invalid", "message": str(error)}
         return of_failure(error.failure) if error.failure else {"kind": "unavailable", "message": str(error)}
     failure = getattr(error, "failure", None)
-    if isinstance(failure, leasehold.Failure):
+    if isinstance(failure, leasehold_client.Failure):
         found = of_failure(failure)
         refusals: list[tuple[type[BaseException], str]] = [
-            (leasehold.Deadlock, "deadlock"),
-            (leasehold.SelfDeadlock, "self_deadlock"),
-            (leasehold.UpgradeRefused, "upgrade_refused"),
-            (leasehold.ForceReleased, "force_released"),
-            (leasehold.LimitMismatch, "limit_mismatch"),
+            (leasehold_client.Deadlock, "deadlock"),
+            (leasehold_client.SelfDeadlock, "self_deadlock"),
+            (leasehold_client.UpgradeRefused, "upgrade_refused"),
+            (leasehold_client.ForceReleased, "force_released"),
+            (leasehold_client.LimitMismatch, "limit_mismatch"),
         ]
         for kind, word in refusals:
             if isinstance(error, kind):
                 found["kind"] = word
-        return {**found, "limit": error.limit} if isinstance(error, leasehold.LimitMismatch) else found
+        return {**found, "limit": error.limit} if isinstance(error, leasehold_client.LimitMismatch) else found
     if isinstance(error, ValueError):
         return {"kind": "invalid", "message": str(error)}
     return {"kind": "internal", "message": f"{type(error).__name__}: {error}"}
@@ -215,12 +215,12 @@ def hello(kind: str, more: list[str]) -> Json:
     return {
         "protocol": 1,
         "library": f"python-{kind}",
-        "version": leasehold.__version__,
+        "version": leasehold_client.__version__,
         "capabilities": COMMON + more,
     }
 
 
-def leader(observer: str, change: leasehold.LeaderChange) -> None:
+def leader(observer: str, change: leasehold_client.LeaderChange) -> None:
     """Writes the event of a change of leaders."""
     known: Json | None = None
     if change.leader:

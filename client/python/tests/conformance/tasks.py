@@ -9,9 +9,9 @@ import sys
 import time
 from typing import Any
 
-import leasehold
-import leasehold.sync
-from leasehold import _clock
+import leasehold_client
+import leasehold_client.sync
+from leasehold_client import _clock
 
 from .protocol import (
     BodyFailed,
@@ -40,9 +40,9 @@ class Asyncio:
     def __init__(self) -> None:
         """Makes a driver without clients."""
         self.clock = Skewed()
-        self.clients: dict[str, leasehold.Client] = {}
+        self.clients: dict[str, leasehold_client.Client] = {}
         self.holds: dict[str, Any] = {}
-        self.actors: dict[str, leasehold.Actor] = {}
+        self.actors: dict[str, leasehold_client.Actor] = {}
         self.told: dict[str, Told] = {}
         self.calls: dict[int, asyncio.Task[None]] = {}
         self.watching: set[asyncio.Task[None]] = set()
@@ -82,7 +82,7 @@ class Asyncio:
 
     async def op_connect(self, request: Json) -> Json:
         """Makes a client."""
-        client = leasehold.connect(request["endpoints"], **options(request))
+        client = leasehold_client.connect(request["endpoints"], **options(request))
         await client.open()
         self.clients[request["as"]] = client
         return {"session_id": client.info.session_id} if client.info else {}
@@ -143,7 +143,7 @@ class Asyncio:
         hold = self.holds[request["h"]]
         lost = [one.loss for one in parts(hold) if one.loss]
         if not await hold.release():
-            raise lost[0] if lost else leasehold.LockLost(request["h"], 0, leasehold.LostReason.UNKNOWN)
+            raise lost[0] if lost else leasehold_client.LockLost(request["h"], 0, leasehold_client.LostReason.UNKNOWN)
         return {}
 
     op_resign = op_release
@@ -234,7 +234,7 @@ class Asyncio:
             try:
                 async for change in observer:
                     leader(request["as"], change)
-            except leasehold.CallFailed as failed:
+            except leasehold_client.CallFailed as failed:
                 write({"ev": "observe_failed", "o": request["as"], "err": err(failed)})
             finally:
                 await observer.aclose()

@@ -10,9 +10,9 @@ import threading
 import time
 from typing import Any
 
-import leasehold
-import leasehold.sync
-from leasehold import _clock
+import leasehold_client
+import leasehold_client.sync
+from leasehold_client import _clock
 
 from .protocol import (
     BodyFailed,
@@ -41,11 +41,11 @@ class Sync:
     def __init__(self) -> None:
         """Makes a driver without clients."""
         self.clock = Skewed()
-        self.clients: dict[str, leasehold.sync.Client] = {}
+        self.clients: dict[str, leasehold_client.sync.Client] = {}
         self.holds: dict[str, Any] = {}
-        self.actors: dict[str, leasehold.Actor] = {}
+        self.actors: dict[str, leasehold_client.Actor] = {}
         self.told: dict[str, Told] = {}
-        self.observers: dict[int, leasehold.sync.Observer] = {}
+        self.observers: dict[int, leasehold_client.sync.Observer] = {}
         self.ended: set[str] = set()
 
     def run(self) -> None:
@@ -83,7 +83,7 @@ class Sync:
 
     def op_connect(self, request: Json) -> Json:
         """Makes a client."""
-        client = leasehold.sync.connect(request["endpoints"], **options(request))
+        client = leasehold_client.sync.connect(request["endpoints"], **options(request))
         client.open()
         self.clients[request["as"]] = client
         return {"session_id": client.info.session_id} if client.info else {}
@@ -100,13 +100,13 @@ class Sync:
 
     def watch(self, name: str, hold: Any, one: Any, lock: threading.Lock, last: list[str]) -> None:
         """Writes the changes of a hold's state, as one of its locks has them."""
-        before = leasehold.LockState.HELD
-        while before is not leasehold.LockState.LOST:
+        before = leasehold_client.LockState.HELD
+        while before is not leasehold_client.LockState.LOST:
             try:
                 before = one.changed(before)
             except BaseException:
                 # The client's loop has ended.
-                before = leasehold.LockState.LOST
+                before = leasehold_client.LockState.LOST
             with lock:
                 present = state(hold)
                 if name in self.ended or present["state"] == "released" or last[0] == "lost":
@@ -141,8 +141,8 @@ class Sync:
         if not hold.release():
             for one, reason in reasons:
                 if reason:
-                    raise leasehold.LockLost(one.name, one.token, reason)
-            raise leasehold.LockLost(request["h"], 0, leasehold.LostReason.UNKNOWN)
+                    raise leasehold_client.LockLost(one.name, one.token, reason)
+            raise leasehold_client.LockLost(request["h"], 0, leasehold_client.LostReason.UNKNOWN)
         return {}
 
     op_resign = op_release
@@ -172,9 +172,9 @@ class Sync:
             while not told.finished and told.failed is None:
                 try:
                     hold.check()
-                except leasehold.LockSuspended:
+                except leasehold_client.LockSuspended:
                     pass
-                except leasehold.LockLost:
+                except leasehold_client.LockLost:
                     body_event(name, "cancelled")
                     time.sleep((request.get("cleanup_ms") or 0) / 1000)
                     if request.get("fail_with"):
@@ -223,7 +223,7 @@ class Sync:
             try:
                 for change in observer:
                     leader(request["as"], change)
-            except leasehold.CallFailed as failed:
+            except leasehold_client.CallFailed as failed:
                 write({"ev": "observe_failed", "o": request["as"], "err": err(failed)})
 
         threading.Thread(target=observe, daemon=True).start()
