@@ -16,7 +16,9 @@ import leasehold_client
 from leasehold_client import LockState, LostReason
 
 
-async def test_a_lock_is_handed_on_in_order_with_rising_tokens(client: leasehold_client.Client, other: leasehold_client.Client, name: str) -> None:
+async def test_a_lock_is_handed_on_in_order_with_rising_tokens(
+    client: leasehold_client.Client, other: leasehold_client.Client, name: str
+) -> None:
     order: list[tuple[str, int]] = []
 
     async def work(who: str, through: leasehold_client.Client) -> None:
@@ -139,7 +141,9 @@ async def test_the_bodys_own_error_is_not_hidden_by_a_loss(client: leasehold_cli
     assert any("is lost: forced" in note for note in failed.value.__notes__)
 
 
-async def test_a_cancelled_body_releases_and_stays_cancelled(client: leasehold_client.Client, other: leasehold_client.Client, name: str) -> None:
+async def test_a_cancelled_body_releases_and_stays_cancelled(
+    client: leasehold_client.Client, other: leasehold_client.Client, name: str
+) -> None:
     entered = asyncio.Event()
 
     async def body() -> None:
@@ -205,7 +209,9 @@ async def test_a_cancelled_release_goes_on(client: leasehold_client.Client, othe
         assert not hold.is_held
 
 
-async def test_a_forgotten_hold_is_released_with_a_warning(client: leasehold_client.Client, other: leasehold_client.Client, name: str) -> None:
+async def test_a_forgotten_hold_is_released_with_a_warning(
+    client: leasehold_client.Client, other: leasehold_client.Client, name: str
+) -> None:
     hold = await client.lock(name).acquire()
     with pytest.warns(ResourceWarning, match=name):
         del hold
@@ -280,7 +286,9 @@ async def test_semaphores(client: leasehold_client.Client, other: leasehold_clie
     assert refused.value.failure.reason == "INVALID_FIELD"
 
 
-async def test_an_actor_holds_a_lock_once_more_and_deadlocks_end(client: leasehold_client.Client, other: leasehold_client.Client, name: str) -> None:
+async def test_an_actor_holds_a_lock_once_more_and_deadlocks_end(
+    client: leasehold_client.Client, other: leasehold_client.Client, name: str
+) -> None:
     async with client.lock(name, reentrant=True) as outer, client.lock(name, reentrant=True) as inner:
         assert (outer.hold_count, inner.hold_count, outer.token) == (1, 2, inner.token)
         with pytest.raises(leasehold_client.SelfDeadlock):

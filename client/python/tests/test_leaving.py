@@ -36,7 +36,9 @@ async def in_task(work: object) -> object:
     return await asyncio.create_task(work)  # type: ignore[arg-type]
 
 
-async def test_an_exit_stack_that_another_task_leaves_releases(client: leasehold_client.Client, other: leasehold_client.Client, name: str) -> None:
+async def test_an_exit_stack_that_another_task_leaves_releases(
+    client: leasehold_client.Client, other: leasehold_client.Client, name: str
+) -> None:
     stack = contextlib.AsyncExitStack()
     hold = await client.lock(name + "3").acquire()
     await in_task(stack.enter_async_context(client.lock(name)))

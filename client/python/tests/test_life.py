@@ -15,7 +15,9 @@ from leasehold_client import LockState, LostReason
 # Elections.
 
 
-async def test_a_leader_hands_over_after_its_body_has_ended(client: leasehold_client.Client, other: leasehold_client.Client, name: str) -> None:
+async def test_a_leader_hands_over_after_its_body_has_ended(
+    client: leasehold_client.Client, other: leasehold_client.Client, name: str
+) -> None:
     events: list[str] = []
 
     async def lead(who: str, through: leasehold_client.Client) -> None:
@@ -178,7 +180,9 @@ def test_the_end_of_the_event_loop_loses_everything(shared: Coordinator, name: s
     assert hold.lost_reason is LostReason.SESSION_ENDED
 
 
-async def test_a_suspended_machine_finds_its_locks_lost(client: leasehold_client.Client, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_suspended_machine_finds_its_locks_lost(
+    client: leasehold_client.Client, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(leasehold_client.LockLost) as lost:
         async with client.lock(name) as lock:
             later = leasehold_client._clock.now() + 3_000_000_000

@@ -84,7 +84,9 @@ def test_a_loss_is_told_by_check_event_callback_and_at_the_end(
     assert not called.is_set()
 
 
-def test_the_bodys_own_error_is_not_hidden_by_a_loss(client: leasehold_client.sync.Client, other: leasehold_client.sync.Client, name: str) -> None:
+def test_the_bodys_own_error_is_not_hidden_by_a_loss(
+    client: leasehold_client.sync.Client, other: leasehold_client.sync.Client, name: str
+) -> None:
     with pytest.raises(ZeroDivisionError) as failed:
         with client.lock(name) as lock:
             other.admin.force_release(name)
@@ -291,7 +293,9 @@ def test_the_child_of_a_fork_holds_nothing_and_disturbs_nothing(shared: Coordina
     assert (done.returncode, done.stdout) == (0, "held\n"), done.stdout + done.stderr
 
 
-def test_the_death_of_a_parent_releases_although_its_child_lives(client: leasehold_client.sync.Client, shared: Coordinator, name: str) -> None:
+def test_the_death_of_a_parent_releases_although_its_child_lives(
+    client: leasehold_client.sync.Client, shared: Coordinator, name: str
+) -> None:
     program = f"""
         import os, sys, leasehold_client.sync
         client = leasehold_client.sync.connect({shared.url!r}, ttl=60)
@@ -402,7 +406,9 @@ LEAVES = {
 
 
 @pytest.mark.parametrize("kind", LEAVES)
-def test_a_program_that_is_told_to_end_leaves_its_blocks(shared: Coordinator, client: leasehold_client.sync.Client, name: str, kind: str) -> None:
+def test_a_program_that_is_told_to_end_leaves_its_blocks(
+    shared: Coordinator, client: leasehold_client.sync.Client, name: str, kind: str
+) -> None:
     command = [sys.executable, "-c", textwrap.dedent(LEAVES[kind]), shared.url, name]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout and process.stdout.readline() == "held\n"
