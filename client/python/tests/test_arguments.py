@@ -73,12 +73,17 @@ each(
 )
 each(
     TIMES,
-    lambda bad, client: client.lock("a", wait=bad),
     lambda bad, client: client.lock("a", lock_delay=bad),
     lambda bad, client: client.lock_all(["a"], max_hold=bad),
+    lambda bad, client: client.election("e", lock_delay=bad),
+)
+each(
+    # Infinite is a wait for as long as it takes.
+    [(bad, kind) for bad, kind in TIMES if bad != float("inf")],
+    lambda bad, client: client.lock("a", wait=bad),
+    lambda bad, client: client.semaphore("s", 5, wait=bad),
     lambda bad, client: client.semaphore("s", 5).permits(wait=bad),
     lambda bad, client: client.election("e", wait=bad),
-    lambda bad, client: client.election("e", lock_delay=bad),
 )
 CALLS += [
     (lambda client: client.lock("a", wait=24 * 3600 + 1), InvalidArgument),
@@ -87,6 +92,10 @@ CALLS += [
     (lambda client: client.lock("a", shared="no"), TypeError),
     (lambda client: client.lock("a", reentrant="no"), TypeError),
     (lambda client: client.lock("a", actor=1), TypeError),
+    (lambda client: client.lock("a", if_busy="wait"), InvalidArgument),
+    (lambda client: client.lock("a", if_busy=True), TypeError),
+    (lambda client: client.lock("a", timeout=5), TypeError),
+    (lambda client: client.semaphore("s", 5, value=7), TypeError),
     (lambda client: client.lock_all("ab"), TypeError),
     (lambda client: client.lock_all(b"ab"), TypeError),
     (lambda client: client.lock_all(LockSpec("a")), TypeError),

@@ -186,7 +186,7 @@ async def test_a_suspended_machine_finds_its_locks_lost(
     with pytest.raises(leasehold_client.LockLost) as lost:
         async with client.lock(name) as lock:
             later = leasehold_client._clock.now() + 3_000_000_000
-            monkeypatch.setattr("leasehold_client.hold.now", lambda: later)
+            monkeypatch.setattr("leasehold_client._view.now", lambda: later)
             with pytest.raises(leasehold_client.LockLost):
                 lock.check()
             monkeypatch.undo()

@@ -133,8 +133,6 @@ async def test_every_call_after_a_close_says_that_it_is_closed(shared: Coordinat
 
 def test_every_call_of_a_thread_after_a_close_says_that_it_is_closed(shared: Coordinator, name: str) -> None:
     client = leasehold_client.sync.connect(shared.url)
-    with pytest.raises(RuntimeError, match="use `with`"):
-        client.lock(name)
     with client:
         hold = client.lock(name).acquire()
         request, election, admin, session = client.lock(name), client.election(name), client.admin, client.new_session()

@@ -5,6 +5,7 @@ A value of a wrong type raises `TypeError`, and one out of its bounds `InvalidAr
 
 from __future__ import annotations
 
+import math
 import operator
 import re
 from collections.abc import Iterable, Mapping
@@ -94,14 +95,16 @@ def nanos(length: Seconds, field: str, *, longest: int = LONGEST, shortest: int 
         except OverflowError:
             seconds = float("inf")
     if not shortest <= seconds <= longest:
-        hint = "; leave it out to wait for as long as it takes" if field == "wait" and seconds > longest else ""
+        hint = "; math.inf waits for as long as it takes" if field in ("wait", "timeout") and seconds > longest else ""
         raise InvalidArgument(field, f"must be {shortest} to {longest} seconds, not negative, and is {seconds:g}{hint}")
     return round(seconds * SECOND)
 
 
-def wait_nanos(wait: Seconds | None) -> int | None:
+def wait_nanos(wait: Seconds | None, field: str = "wait") -> int | None:
     """Returns the wait of an acquire; none for one without a bound."""
-    return None if wait is None else nanos(wait, "wait", longest=LONGEST_WAIT)
+    if wait is None or (isinstance(wait, float) and wait == math.inf):
+        return None
+    return nanos(wait, field, longest=LONGEST_WAIT)
 
 
 def hold_nanos(max_hold: Seconds | None) -> int | None:

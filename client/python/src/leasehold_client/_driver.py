@@ -159,13 +159,21 @@ class Driver(SessionLoop):
             if not answer.done():
                 over()
 
+    def may_close(self) -> bool:
+        """Returns whether there is something to end here. Fails in another event loop."""
+        if self._generation != _fork.generation() or (self.has_ended and not self.is_here):
+            return False
+        self.check_loop()
+        return True
+
+    def refuse_acquires(self) -> None:
+        """Fails all acquires, from now on too."""
+        if not self.has_ended:
+            self._machine.refuse_acquires(now())
+            self._settle()
+
     async def close(self) -> None:
         """Ends the session: its holds are lost first, then the coordinator releases everything."""
-        if self._generation != _fork.generation():
-            return
-        if self.has_ended and not self.is_here:
-            return
-        self.check_loop()
         if not self.has_ended:
             self._machine.close(now())
             self._settle()

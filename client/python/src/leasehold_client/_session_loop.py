@@ -278,9 +278,6 @@ class SessionLoop(Events):
 
     # Connections.
 
-    def _endpoints(self) -> str:
-        return ",".join(endpoint.url for endpoint in self._settings.endpoints)
-
     def _connect_if_wanted(self) -> None:
         """Begins to look for a further connection if there is to be one, and stops if there is not."""
         if self._machine.wants_connection and not self.has_ended:
@@ -339,10 +336,10 @@ class SessionLoop(Events):
         errors, self._round_errors = self._round_errors, []
         if not self._opened.done():
             # Whoever opens a session wants to know at once.
-            self._opened.set_exception(most_telling(errors) or ConnectError.ended(self._endpoints()))
+            self._opened.set_exception(most_telling(errors) or ConnectError.ended(self._settings.urls))
             self._machine.close(moment)
             return
-        error = least_final(errors) or ConnectError.ended(self._endpoints())
+        error = least_final(errors) or ConnectError.ended(self._settings.urls)
         asked = error.failure.retry_after if error.failure else None
         is_outdated = self._machine.is_outdated
         if self._machine.stays(moment):

@@ -51,6 +51,11 @@ class Settings:
     backoff_max: int
     traces: TraceSource | None
 
+    @property
+    def urls(self) -> str:
+        """The coordinators' URLs, for messages."""
+        return ",".join(endpoint.url for endpoint in self.endpoints)
+
     def trace(self) -> str:
         """Returns the caller's present trace context; empty if there is none."""
         try:

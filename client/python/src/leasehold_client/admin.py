@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from types import TracebackType
 
@@ -104,9 +104,13 @@ def _change(message: admin_pb2.WatchLocksResponse) -> LockView | LockEvent | Rea
 class Admin:
     """Calls of operators. Every method raises `CallFailed`."""
 
-    def __init__(self, calls: Calls) -> None:
-        """Makes it of a client's calls."""
-        self._calls = calls
+    def __init__(self, calls: Callable[[], Calls]) -> None:
+        """Makes it of what returns a client's calls."""
+        self._all_calls = calls
+
+    @property
+    def _calls(self) -> Calls:
+        return self._all_calls()
 
     async def get_lock(self, name: str) -> LockView:
         """Returns one lock. A free name is shown as free."""

@@ -7,20 +7,22 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from types import TracebackType
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from . import _arguments as arguments
+from ._body import close_scope, take_body
 from ._calls import Calls, Feed
 from ._clock import SECOND, Seconds, now
 from ._machine import AcquireSpec, HoldResult, LockSpec
 from ._route import Pauses
-from ._scope import close_scope, take_scope
 from .actor import Actor
 from .errors import AcquireError, AlreadyCandidate, Busy, LockLost, LostReason, TimedOut
 from .hold import Hold
-from .session import Session
 from .v1 import election_pb2
 from .views import Leader, LeaderChange
+
+if TYPE_CHECKING:
+    from .client import Client
 
 __all__ = ["Election", "Leadership", "Observer", "Term"]
 
@@ -71,7 +73,7 @@ class Term(Leadership):
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> bool:
         """Ends the body, then resigns."""
         try:
-            await close_scope(take_scope(self._scopes), [self], error)
+            await close_scope(take_body(self._scopes), [self], error)
         except LockLost as lost:
             if not self._is_own(lost):
                 raise
@@ -94,9 +96,9 @@ class Election:
     `async for term in election` yields a term whenever this process is elected, and campaigns again after each.
     """
 
-    def __init__(self, session: Session, calls: Calls, name: str, value: bytes | str, wait: Seconds | None, lock_delay: Seconds) -> None:
+    def __init__(self, client: Client, name: str, value: bytes | str, wait: Seconds | None, lock_delay: Seconds) -> None:
         """Makes an election, for which nothing is asked yet."""
-        self._session, self._calls = session, calls
+        self._client = client
         self.name = arguments.name(name)
         """The election's name."""
         self._spec = AcquireSpec(
@@ -105,6 +107,10 @@ class Election:
             value=arguments.value_bytes(value),
             lock_delay=arguments.nanos(lock_delay, "lock_delay"),
         )
+
+    def __repr__(self) -> str:
+        """Shows the name."""
+        return f"<{type(self).__name__} {self.name!r}>"
 
     async def campaign(self, value: bytes | str | None = None) -> Leadership:
         """Waits to be elected. A cancelled campaign is withdrawn; if it was elected meanwhile, it resigns.
@@ -117,7 +123,8 @@ class Election:
         spec = replace(self._spec, actor=Actor().number)
         if value is not None:
             spec = replace(spec, value=arguments.value_bytes(value))
-        candidacies = self._session._candidacies
+        session = await self._client._ready()
+        candidacies = session._candidacies
         candidacy = candidacies.get(self.name)
         if candidacy is not None and not (candidacy and candidacy[0].lost_reason):
             raise AlreadyCandidate(self.name)
@@ -130,11 +137,11 @@ class Election:
                 del candidacies[self.name]
 
         try:
-            granted = await self._session._grant(spec)
+            granted = await session._grant(spec)
         except BaseException:
             over()
             raise
-        leadership = kind(self._session._driver, granted[0])
+        leadership = kind(session, granted[0], spec.actor)
         leadership._resigned = over
         mine.append(leadership)
         return leadership
@@ -160,12 +167,14 @@ class Election:
     async def leader(self) -> Leader | None:
         """Returns the present leader; none while there is none. Raises `CallFailed`."""
         request = election_pb2.LeaderRequest(election=self.name)
-        answer = await self._calls.call("/leasehold.v1.ElectionService/Leader", request, election_pb2.LeaderResponse, repeats=True)
+        answer = await self._client._all_calls().call(
+            "/leasehold.v1.ElectionService/Leader", request, election_pb2.LeaderResponse, repeats=True
+        )
         return Leader._from(answer.leader) if answer.HasField("leader") else None
 
     def observe(self) -> Observer:
         """Returns an observer, which yields the present leader and then every change."""
-        return Observer(self._calls, self.name)
+        return Observer(self._client._all_calls(), self.name)
 
 
 class Terms:
@@ -174,7 +183,7 @@ class Terms:
     def __init__(self, election: Election) -> None:
         """Makes it without a term."""
         self._election = election
-        settings = election._calls.settings
+        settings = election._client._settings
         self._pauses = Pauses(settings.backoff_min, settings.backoff_max)
         self._term: Term | None = None
 

@@ -330,11 +330,17 @@ class Unavailable(AcquireError):
 
 
 class SessionClosed(AcquireError):
-    """The client or its session was closed, or a fault ended it, which the log has. Make another client."""
+    """The client or its session was closed, is being closed, or a fault ended it, which the log has. Make another client."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, what: str = "") -> None:
         """Makes the error. The name is empty if no lock was asked for."""
-        super().__init__(name, f"failed to acquire lock {name!r}: the session was closed" if name else "the client was closed")
+        said = f"failed to acquire lock {name!r}: the session was closed" if name else "the client was closed"
+        super().__init__(name, what or said)
+
+    @classmethod
+    def stopping(cls, names: str) -> SessionClosed:
+        """Returns the error of a body that is to end, because the client is being closed."""
+        return cls(names, f"the client is being closed, and waits for the end of the work under lock {names}")
 
 
 class AlreadyCandidate(AcquireError):

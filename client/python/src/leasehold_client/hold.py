@@ -7,18 +7,21 @@ import contextlib
 import logging
 import warnings
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING
 
 from . import _arguments as arguments
-from ._clock import SECOND, now
-from ._driver import Driver
+from ._body import Scope, close_scope, take_body
+from ._clock import now
 from ._failure import Failure
 from ._lease import LockState, ReleaseRequest
 from ._machine import Change, Downgrade, Granted, HoldResult, Reduce, Value
-from ._scope import Scope, close_scope, take_scope
-from .errors import ChangeRefused, HoldError, LockLost, LockSuspended, LostReason, Unconfirmed
+from ._view import HoldsView, HoldView
+from .errors import ChangeRefused, HoldError, LockLost, LostReason, Unconfirmed
+
+if TYPE_CHECKING:
+    from .session import Session
 
 __all__ = ["Hold", "Holds", "LockState", "ReleaseRequest"]
 
@@ -34,16 +37,17 @@ def failed(name: str, token: int, result: HoldResult) -> HoldError:
     return Unconfirmed(name)
 
 
-class Hold:
+class Hold(HoldView):
     """A lock that was granted, until it is released or lost.
 
     Use it as an asynchronous context manager: it releases the lock at the end, and a loss cancels the body and raises `LockLost`.
     It belongs to the event loop of its client; `state`, `is_held` and `check` may be called by any thread.
     """
 
-    def __init__(self, driver: Driver, granted: Granted) -> None:
+    def __init__(self, session: Session, granted: Granted, actor: int) -> None:
         """Makes the hold of a grant."""
-        self._driver = driver
+        self._driver, self._bodies = session._driver, session._bodies
+        self._actor = actor
         self._key = granted.key
         self._lease = granted.lease
         self._lock_count = granted.hold_count
@@ -56,83 +60,6 @@ class Hold:
         # Weak, since the session has the lease: a hold that is forgotten is to be released.
         listener = weakref.WeakMethod(self._on_change)
         self._lease.listen(lambda: (on_change := listener()) and on_change())
-
-    # State.
-
-    @property
-    def name(self) -> str:
-        """The lock's name."""
-        return self._lease.name
-
-    @property
-    def token(self) -> int:
-        """The fencing token: pass it to what the lock protects, which must refuse smaller ones."""
-        return self._lease.token
-
-    @property
-    def permits(self) -> int | None:
-        """Permits of a semaphore that were granted; none for other locks."""
-        return self._lease.permits
-
-    @property
-    def hold_count(self) -> int:
-        """Number of times that the actor held the lock at this grant, this one included."""
-        return self._lock_count
-
-    @property
-    def state(self) -> LockState:
-        """Whether it is held, suspended or lost now, by this process's own clock and all that the coordinator said."""
-        return self._lease.state(now())
-
-    @property
-    def is_held(self) -> bool:
-        """Whether it is held now. False while it is suspended."""
-        return self.state is LockState.HELD
-
-    @property
-    def lost_reason(self) -> LostReason | None:
-        """Why it is not held any more; none while it is held or suspended."""
-        return self._lease.lost(now())
-
-    @property
-    def loss(self) -> LockLost | None:
-        """The error of the loss, if it was lost; none once it was released."""
-        reason = self.lost_reason
-        return LockLost(self.name, self.token, reason) if reason and reason is not LostReason.RELEASED else None
-
-    def check(self) -> None:
-        """Reads the clock, and fails unless the lock is held. Call it before every step that must not run without the lock.
-
-        Raises `LockLost` if it was lost or released, and `LockSuspended` while it is suspended.
-        """
-        state, reason = self._lease.status(now())
-        if reason:
-            raise LockLost(self.name, self.token, reason)
-        if state is LockState.SUSPENDED:
-            raise LockSuspended(self.name)
-
-    @property
-    def valid_for(self) -> float:
-        """Seconds until it is lost unless a heartbeat is answered before; 0 while it is not held."""
-        return self.lost_in if self.is_held else 0.0
-
-    @property
-    def lost_in(self) -> float:
-        """Seconds until it is lost, held or suspended, unless a coordinator answers before; 0 once it is."""
-        moment = now()
-        deadline = self._lease.deadline(moment)
-        return 0.0 if deadline is None else (deadline - moment) / SECOND
-
-    @property
-    def ends_in(self) -> float | None:
-        """Seconds until it ends because it may be held no longer (`max_hold`); none if there is no bound."""
-        ends_at = self._lease.ends_at()
-        return None if ends_at is None else max(0.0, (ends_at - now()) / SECOND) if not self.lost_reason else 0.0
-
-    @property
-    def release_request(self) -> ReleaseRequest | None:
-        """The last request of an operator to release it, if there was one."""
-        return self._lease.request
 
     # Changes of the state.
 
@@ -165,9 +92,13 @@ class Hold:
         else:
             self._when_lost_callbacks.append(callback)
 
+    def _stop(self) -> None:
+        super()._stop()
+        self._lost_event.set()
+
     @property
     def lost(self) -> asyncio.Event:
-        """Event that is set once it is lost or released. It may come late: `check` reads the clock."""
+        """Event that is set once it is lost or released, or its body is to end. It may come late: `check` reads the clock."""
         if self._lease.lost(now()):
             self._lost_event.set()
         return self._lost_event
@@ -283,20 +214,15 @@ class Hold:
     async def __aenter__(self) -> Hold:
         """Begins the body. Raises `LockLost` if it is lost or released already."""
         self._check_not_lost()
-        self._scopes.append(Scope([self]))
+        self._scopes.append(Scope(self._bodies, [self]))
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool | None:
         """Ends the body, then releases the lock."""
-        await close_scope(take_scope(self._scopes), [self], error)
+        await close_scope(take_body(self._scopes), [self], error)
         return None
-
-    def _check_not_lost(self) -> None:
-        """Fails if it is lost or released; not while it is suspended."""
-        if reason := self.lost_reason:
-            raise LockLost(self.name, self.token, reason)
 
     def __del__(self) -> None:
         """Releases a hold that was forgotten, with a warning."""
@@ -305,12 +231,8 @@ class Hold:
         if self._forget():
             warnings.warn(f"the hold of lock {self.name!r} was dropped without a release", ResourceWarning, stacklevel=2)
 
-    def __repr__(self) -> str:
-        """Shows name, token and state."""
-        return f"<{type(self).__name__} {self.name!r} token={self.token} {self.state.value}>"
 
-
-class Holds(Sequence[Hold]):
+class Holds(HoldsView[Hold]):
     """Holds of several locks that were granted together, in the order of their names. Each can be released, or lost, alone.
 
     As a context manager, it releases all of them at the end, and the loss of one cancels the body.
@@ -318,40 +240,8 @@ class Holds(Sequence[Hold]):
 
     def __init__(self, holds: list[Hold]) -> None:
         """Makes it of the holds."""
-        self._holds = holds
+        super().__init__(holds)
         self._scopes: list[Scope] = []
-
-    def __getitem__(self, index: Any) -> Any:
-        """Returns a hold by its place."""
-        return self._holds[index]
-
-    def __len__(self) -> int:
-        """Returns the number of the holds."""
-        return len(self._holds)
-
-    def __iter__(self) -> Iterator[Hold]:
-        """Returns the holds in order."""
-        return iter(self._holds)
-
-    def get(self, name: str) -> Hold | None:
-        """Returns the hold of the lock of this name, if it is one of them."""
-        return next((hold for hold in self._holds if hold.name == name), None)
-
-    @property
-    def state(self) -> LockState:
-        """Held if all are, lost if one is, otherwise suspended."""
-        states = {hold.state for hold in self._holds}
-        return next(state for state in (LockState.LOST, LockState.SUSPENDED, LockState.HELD) if state in states)
-
-    @property
-    def is_held(self) -> bool:
-        """Whether all of them are held."""
-        return self.state is LockState.HELD
-
-    def check(self) -> None:
-        """Fails unless all of them are held; see `Hold.check`."""
-        for hold in self._holds:
-            hold.check()
 
     async def release(self) -> bool:
         """Releases all of them. Returns false if one was lost before. Raises the first error after all were tried."""
@@ -367,12 +257,12 @@ class Holds(Sequence[Hold]):
         """Begins the body. Raises `LockLost` if one of them is lost or released already."""
         for hold in self._holds:
             hold._check_not_lost()
-        self._scopes.append(Scope(self._holds))
+        self._scopes.append(Scope(self._holds[0]._bodies, self._holds))
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool | None:
         """Ends the body, then releases the locks."""
-        await close_scope(take_scope(self._scopes), self._holds, error)
+        await close_scope(take_body(self._scopes), self._holds, error)
         return None

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import TracebackType
 
+from . import _arguments as arguments
+from ._body import Bodies, Owner, here
 from ._client_name import client_name
-from ._clock import SECOND, now, wire
+from ._clock import SECOND, Seconds, now, wire
 from ._driver import Driver
 from ._machine import AcquireSpec, Granted, SessionInfo
 from ._transport import Settings
@@ -15,6 +19,8 @@ from .hold import Hold
 from .v1 import session_pb2
 
 __all__ = ["Session", "SessionInfo"]
+
+log = logging.getLogger("leasehold_client")
 
 
 @dataclass(frozen=True)
@@ -25,6 +31,7 @@ class SessionOptions:
     # Times are nanoseconds.
     ttl: int | None = None
     disconnect_grace: int = 0
+    close_timeout: int = 10 * SECOND
     metadata: Mapping[str, str] = field(default_factory=dict)
 
     def open(self) -> session_pb2.SessionOpen:
@@ -48,6 +55,8 @@ class Session:
     def __init__(self, settings: Settings, options: SessionOptions) -> None:
         """Makes a session that is not open; `open` opens it."""
         self._driver = Driver(settings, options.open())
+        self._bodies, self._close_timeout = Bodies(), options.close_timeout
+        self._closing: asyncio.Task[None] | None = None
         # The leadership of each candidacy, once it is elected.
         self._candidacies: dict[str, list[Hold]] = {}
 
@@ -81,14 +90,34 @@ class Session:
         return await self._driver.acquire(replace(spec, trace=self._driver.settings.trace()))
 
     async def _acquire(self, spec: AcquireSpec) -> list[Hold]:
-        return [Hold(self._driver, granted) for granted in await self._grant(spec)]
+        return [Hold(self, granted, spec.actor) for granted in await self._grant(spec)]
 
-    async def close(self) -> None:
-        """Closes the session: its holds are lost first, then the coordinator hands everything on.
+    async def close(self, *, timeout: Seconds | None = None) -> None:
+        """Closes the session, once the work under its locks has ended; see `Client.close`.
 
-        Returns when that is confirmed, or after two seconds.
+        Then its holds are lost, and the coordinator hands everything on. Returns when that is confirmed, or after two seconds.
         """
+        await self._close(timeout, here())
+
+    async def _close(self, timeout: Seconds | None, by: Owner) -> None:
+        limit = self._close_timeout if timeout is None else arguments.nanos(timeout, "timeout")
+        if not self._driver.may_close():
+            return
+        self._bodies.leave_out(by)
+        if self._closing is None:
+            self._closing = asyncio.get_running_loop().create_task(self._end(limit))
+        await asyncio.shield(self._closing)
+
+    async def _end(self, limit: int) -> None:
+        self._driver.refuse_acquires()
+        working = await self._bodies.stop(limit)
+        if working:
+            log.warning("closing a session although the work under lock %s did not end within %g s", working, limit / SECOND)
         await self._driver.close()
+
+    def __repr__(self) -> str:
+        """Shows its id, and its coordinator."""
+        return f"<{type(self).__name__} {self.info.session_id} at {self.info.coordinator}>" if self.info else "<Session not connected>"
 
     async def __aenter__(self) -> Session:
         """Opens the session."""

@@ -64,6 +64,14 @@ class Machine(Answers):
         if waiting:
             self.abandon(waiting)
 
+    def refuse_acquires(self, now: int) -> None:
+        """Fails all acquires, from now on too, because the session is to end once the work under its holds has."""
+        self.expire(now)
+        self.refuses_acquires = True
+        for waiting in self.take_waiting(lambda _: True):
+            self.abandon(waiting)
+            self.fail(waiting, SessionClosed(waiting.spec.label))
+
     def release(self, now: int, key: int, trace: str = "", reply: HoldReply | None = None) -> None:
         """Handles the release of a grant: once for each, even a lost one."""
         self.expire(now)

@@ -64,6 +64,8 @@ class State:
         self.stopped_until: int | None = None
         # This process wants the session to end.
         self.ending = False
+        # It is to end once the work under its holds has.
+        self.refuses_acquires = False
         # Why there is no stream, if attempts to connect have failed since the last one.
         self.unreachable: ConnectError | None = None
         self.outputs: deque[Output] = deque()

@@ -21,7 +21,7 @@ class Waits(State):
         """Begins an acquire. The number is the caller's, and rises with every acquire of this session."""
         deadline = now + spec.wait if spec.wait else None
         waiting = Waiting(reply, spec, deadline)
-        if self.ending:
+        if self.ending or self.refuses_acquires:
             return self.fail(waiting, SessionClosed(spec.label))
         self.waits_end_at = earlier(self.waits_end_at, deadline)
         self.waiting[number] = waiting

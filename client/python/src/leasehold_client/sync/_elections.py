@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from types import TracebackType
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from .. import election
-from ..errors import CallFailed, LockLost, SessionClosed
-from ..views import Leader, LeaderChange
-from ._holds import Hold, OnLost, close
-from ._loop import Loop
+from ..errors import CallFailed, LockLost, LostReason, SessionClosed
+from ..views import LeaderChange
+from ._blocking import blocking
+from ._holds import Hold, OnLost
+
+if TYPE_CHECKING:
+    from ._client import Client
 
 log = logging.getLogger("leasehold_client")
 
@@ -28,9 +30,7 @@ class Leadership(Hold):
         """Whether nobody else can lead now."""
         return self.is_held
 
-    def proclaim(self, value: bytes | str) -> None:
-        """Changes the value that observers see. Raises `HoldError` if that was not confirmed."""
-        self.set_value(value)
+    proclaim = blocking(election.Leadership.proclaim)
 
     def resign(self) -> bool:
         """Lets the next candidate lead. As `release`."""
@@ -45,14 +45,15 @@ class Term(Leadership):
 
     _was_lost: LockLost | None = None
 
-    def __enter__(self) -> Term:
-        """Begins the body."""
-        return self
+    def _check_not_lost(self) -> None:
+        # The body looks, and the loop goes on.
+        if self.lost_reason is LostReason.RELEASED:
+            super()._check_not_lost()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> bool:
         """Ends the body, then resigns."""
         try:
-            close([self], error)
+            super().__exit__(kind, error, traceback)
         except LockLost as lost:
             if (lost.name, lost.token) != (self.name, self.token):
                 raise
@@ -67,25 +68,29 @@ class Term(Leadership):
 class Election:
     """An election. `for term in election` yields a term whenever this process is elected, and campaigns again after each."""
 
-    def __init__(self, loop: Loop, inner: election.Election, on_lost: OnLost | None) -> None:
+    def __init__(self, client: Client, inner: election.Election, on_lost: OnLost | None) -> None:
         """Makes it."""
-        self._loop, self._inner, self._on_lost = loop, inner, on_lost
-        self._telling = threading.Lock()
+        self._client, self._inner, self._on_lost = client, inner, on_lost
+        self._run = client._run
 
     @property
     def name(self) -> str:
         """The election's name."""
         return self._inner.name
 
+    def __repr__(self) -> str:
+        """Shows the name."""
+        return repr(self._inner)
+
     def campaign(self, value: bytes | str | None = None) -> Leadership:
         """Waits to be elected. Raises `AlreadyCandidate` if this session campaigns already, or leads."""
-        return Leadership(self._loop, self._loop.run(self._inner.campaign(value)), self._on_lost)
+        return Leadership(self._client._ready(), self._run(self._inner.campaign(value)), self._on_lost)
 
     def __iter__(self) -> Iterator[Term]:
         """Yields the terms for which this process is elected, without an end."""
         terms = self._inner.__aiter__()
         while True:
-            yield Term(self._loop, self._loop.run(terms.__anext__()), self._on_lost)
+            yield Term(self._client._ready(), self._run(terms.__anext__()), self._on_lost)
 
     def run(self, work: Callable[[Term], T]) -> T:
         """Runs the work while this process leads, until it is done, then resigns and returns its result.
@@ -100,21 +105,19 @@ class Election:
                 return results[0]
         raise AssertionError("terms do not end")
 
-    def leader(self) -> Leader | None:
-        """Returns the present leader; none while there is none. Raises `CallFailed`."""
-        return self._loop.run(self._inner.leader())
+    leader = blocking(election.Election.leader)
 
     def observe(self) -> Observer:
         """Returns an observer, which yields the present leader and then every change."""
-        return Observer(self._loop, self._inner.observe())
+        return Observer(self._run, self._inner.observe())
 
 
 class Feed(Generic[T]):
     """Iterator over an asynchronous one."""
 
-    def __init__(self, loop: Loop, inner: Any) -> None:
-        """Makes it."""
-        self._loop, self._inner = loop, inner
+    def __init__(self, run: Callable[[Coroutine[Any, Any, Any]], Any], inner: Any) -> None:
+        """Makes it of what runs its waits."""
+        self._run, self._inner = run, inner
 
     def __iter__(self) -> Iterator[T]:
         """Returns itself."""
@@ -122,7 +125,7 @@ class Feed(Generic[T]):
 
     def __next__(self) -> T:
         """Waits for the next change. Raises `CallFailed` if a coordinator refuses it."""
-        change: list[T] = self._loop.run(_next(self._inner))
+        change: list[T] = self._run(_next(self._inner))
         if not change:
             raise StopIteration
         return change[0]
@@ -130,9 +133,9 @@ class Feed(Generic[T]):
     def close(self) -> None:
         """Ends it, and a wait of another thread."""
         with contextlib.suppress(SessionClosed):
-            self._loop.run(self._inner.aclose())
+            self._run(self._inner.aclose())
 
-    def __enter__(self) -> Feed[T]:
+    def __enter__(self) -> Self:
         """Returns itself."""
         return self
 
