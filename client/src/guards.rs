@@ -8,6 +8,7 @@ use crate::{
     error::{HoldError, WithLockError},
     guard::{LockGuard, LockWatch},
     lease::LostReason,
+    session::Body,
 };
 
 /// Guards of several locks that were granted together, in the order of their names. After the grant each is a lock of its
@@ -134,14 +135,19 @@ impl LockGuards {
         self.0.iter().map(LockGuard::watch).collect()
     }
 
-    /// Runs the work until it is done or one of the locks is lost, then releases them.
-    pub(crate) async fn run<T>(self, work: impl Future<Output = T>) -> Result<T, Unprotected<T>> {
+    /// Runs the work until it is done, one of the locks is lost, or the session is to be closed, then releases them.
+    pub(crate) async fn run<T>(
+        self,
+        body: Body,
+        work: impl Future<Output = T>,
+    ) -> Result<T, Unprotected<T>> {
         let watches = self.watches();
         let outcome = {
             let work = pin!(work);
             tokio::select! {
                 biased;
                 lost = first_lost(&watches) => Err((lost, None)),
+                () = body.closing() => Err(((&watches[0], LostReason::SessionClosed), None)),
                 // Not made under all of them from beginning to end, if one was lost meanwhile.
                 done = work => match first_settled_as_lost(&watches).await {
                     None => Ok(done),

@@ -42,7 +42,7 @@ pub struct Election {
 impl Election {
     pub(crate) fn new(session: &Session, name: Arc<str>) -> Self {
         Self {
-            request: session.lock(name.clone()),
+            request: session.lock(name.clone()).without_bound(),
             name,
             calls: session.calls().clone(),
             candidacies: session.candidacies().clone(),
@@ -199,8 +199,9 @@ impl Election {
                 };
                 pauses.opened(Moment::now());
                 fails = false;
+                let body = election.request.begin_body();
                 let work = work(leadership.watch());
-                match leadership.run(work).await {
+                match leadership.run(body, work).await {
                     Ok(done) => return Ok(done),
                     Err(error) => tracing::info!("campaigning again: {error}"),
                 }

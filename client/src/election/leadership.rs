@@ -8,6 +8,7 @@ use crate::{
     guard::{LockGuard, LockWatch, hold_methods},
     guards::LockGuards,
     lease::Lease,
+    session::Body,
 };
 
 /// Leadership of this process, until it resigns, drops this, or loses it. Made by
@@ -108,9 +109,13 @@ impl Leadership {
     }
 
     /// Runs the work until it is done or the leadership is lost, then resigns.
-    pub(super) async fn run<T>(self, work: impl Future<Output = T>) -> Result<T, WithLockError> {
+    pub(super) async fn run<T>(
+        self,
+        body: Body,
+        work: impl Future<Output = T>,
+    ) -> Result<T, WithLockError> {
         let Self { guard, candidacy } = self;
-        let done = LockGuards::new(vec![guard]).run(work).await;
+        let done = LockGuards::new(vec![guard]).run(body, work).await;
         drop(candidacy);
         done.map_err(|unprotected| unprotected.loss)
     }

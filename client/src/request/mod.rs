@@ -14,7 +14,7 @@ use crate::{
     guard::LockGuard,
     guards::{LockGuards, Unprotected},
     permit::SemaphorePermit,
-    session::{AcquireSpec, LockSpec, Locks, Mode, Session},
+    session::{AcquireSpec, Body, LockSpec, Locks, Mode, Session},
     trace::TraceContext,
 };
 
@@ -149,14 +149,28 @@ impl PermitRequest {
 
 impl<G> LockRequest<G> {
     fn new(session: Session, locks: Locks) -> Self {
+        let mut spec = AcquireSpec::new(locks);
+        spec.wait = session.default_wait();
         Self {
             session,
-            spec: AcquireSpec::new(locks),
+            spec,
             granted: PhantomData,
         }
     }
 
-    /// Sets the time to wait: at most 24 h; zero means not to wait. Default: as long as it takes, over reconnects too.
+    /// Removes the bound of the wait, the client's default too.
+    pub(crate) fn without_bound(mut self) -> Self {
+        self.spec.wait = None;
+        self
+    }
+
+    /// Counts work under what this asks for.
+    pub(crate) fn begin_body(&self) -> Body {
+        self.session.begin_body()
+    }
+
+    /// Sets the time to wait: at most 24 h; zero means not to wait. Default: the client's
+    /// [`default_wait`](crate::ClientBuilder::default_wait), or as long as it takes, over reconnects too.
     ///
     /// ```
     /// # leasehold_tests::doc(async |client| {
@@ -352,9 +366,11 @@ impl<G: Grant> LockRequest<G> {
     where
         F: Future<Output = T>,
     {
+        let session = self.session.clone();
         let granted = self.await?;
+        let body = session.begin_body();
         let work = work(granted.watch());
-        let done = LockGuards::new(granted.into_guards()).run(work).await;
+        let done = LockGuards::new(granted.into_guards()).run(body, work).await;
         done.map_err(|unprotected| unprotected.loss)
     }
 
@@ -394,9 +410,11 @@ impl<G: Grant> LockRequest<G> {
         E: From<WithLockError>,
         F: Future<Output = Result<T, E>>,
     {
+        let session = self.session.clone();
         let granted = self.await.map_err(WithLockError::from)?;
+        let body = session.begin_body();
         let work = work(granted.watch());
-        match LockGuards::new(granted.into_guards()).run(work).await {
+        match LockGuards::new(granted.into_guards()).run(body, work).await {
             Ok(done) => done,
             Err(Unprotected {
                 loss,

@@ -15,6 +15,9 @@ use crate::{
     proto::{v1, wire},
 };
 
+/// Longest time for which a close waits for work under locks, unless a builder says otherwise.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// Builder of a session, made by [`Client::session`](crate::Client::session). The client's settings are the defaults.
 ///
 /// ```
@@ -45,6 +48,8 @@ pub(crate) struct SessionOptions {
     pub(crate) ttl: Option<Duration>,
     pub(crate) metadata: HashMap<String, String>,
     pub(crate) disconnect_grace: Duration,
+    pub(crate) default_wait: Option<Duration>,
+    pub(crate) close_timeout: Option<Duration>,
 }
 
 impl SessionOptions {
@@ -104,6 +109,32 @@ macro_rules! session_setters {
                 self.options.disconnect_grace = grace;
                 self
             }
+
+            /// Sets how long an acquire of locks or permits waits that says nothing of it: at most 24 h; zero means not to wait.
+            /// Campaigns are not bounded by it. Default: as long as it takes; for a further session, the client's.
+            ///
+            /// ```
+            /// # leasehold_tests::doc(async |client| {
+            /// # let _held = client.lock("orders/42").await?;
+            /// use std::time::Duration;
+            /// use leasehold_client::AcquireError;
+            ///
+            /// let session = client.session().default_wait(Duration::from_millis(10)).open().await?;
+            /// let refused = session.lock("orders/42").await.unwrap_err();
+            /// assert!(matches!(refused, AcquireError::TimedOut { .. }));
+            /// # Ok(()) });
+            /// ```
+            pub fn default_wait(mut self, wait: std::time::Duration) -> Self {
+                self.options.default_wait = Some(wait);
+                self
+            }
+
+            /// Sets how long a [close](crate::Session::close) waits for the end of work under locks. Zero: not at all. Default:
+            /// 10 s; for a further session, the client's.
+            pub fn close_timeout(mut self, timeout: std::time::Duration) -> Self {
+                self.options.close_timeout = Some(timeout);
+                self
+            }
         }
     };
 }
@@ -136,6 +167,10 @@ impl SessionBuilder {
         let (note_sender, notes) = mpsc::unbounded_channel();
         let (status_sender, status) = watch::channel(Status::default());
         let (opened_sender, opened) = oneshot::channel();
+        let handling = (
+            self.options.default_wait,
+            self.options.close_timeout.unwrap_or(CLOSE_TIMEOUT),
+        );
         let open = v1::SessionOpen {
             client_name: self.options.client_name(),
             ttl: self.options.ttl.map(wire),
@@ -153,7 +188,7 @@ impl SessionBuilder {
         };
         tokio::spawn(Driver::new(settings, open, channels).run());
         // If this future is dropped, the handles go with it, and the task ends.
-        let session = Session::new(acquire_sender, note_sender, status, self.calls);
+        let session = Session::new(acquire_sender, note_sender, status, self.calls, handling);
         match opened.await {
             Ok(result) => result.map(|()| session),
             // The runtime is shutting down.

@@ -11,6 +11,7 @@ use std::{
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::{
+    bodies::{Bodies, Body},
     driver::{AcquireCommand, Status},
     messages::{Note, SessionInfo},
     spec::AcquireSpec,
@@ -50,6 +51,9 @@ struct Handle {
     /// The calls for requests about locks that need no hold.
     calls: Calls,
     candidacies: Candidacies,
+    bodies: Bodies,
+    default_wait: Option<Duration>,
+    close_timeout: Duration,
 }
 
 impl Session {
@@ -58,6 +62,7 @@ impl Session {
         notes: mpsc::UnboundedSender<Note>,
         status: watch::Receiver<Status>,
         calls: Calls,
+        (default_wait, close_timeout): (Option<Duration>, Duration),
     ) -> Self {
         Self(Arc::new(Handle {
             acquires,
@@ -66,6 +71,9 @@ impl Session {
             status,
             calls,
             candidacies: Candidacies::default(),
+            bodies: Bodies::default(),
+            default_wait,
+            close_timeout,
         }))
     }
 
@@ -112,10 +120,14 @@ impl Session {
         draining.map(|until| until.since(Moment::now()))
     }
 
-    /// Closes the session: its guards are lost first (with
-    /// [`LostReason::SessionClosed`](crate::LostReason::SessionClosed)), then the coordinator releases everything and
-    /// hands it to the next waiters. Returns when it has confirmed that, or after two seconds. Acquires fail from then
-    /// on. If this future is dropped, the session closes all the same.
+    /// Closes the session: acquires fail from now on, those that wait too. What runs under its locks in
+    /// [`LockRequest::with`](crate::LockRequest::with) and the like is dropped at the await where it stands; its locks are
+    /// held until it is gone, or the [close time-out](crate::ClientBuilder::close_timeout) is over. Then guards are lost (with
+    /// [`LostReason::SessionClosed`](crate::LostReason::SessionClosed)), and the coordinator releases everything and
+    /// hands it to the next waiters. Returns when it has confirmed that, or after two seconds more.
+    ///
+    /// A guard that was acquired by itself is not waited for: end the work under it first. If this future is dropped, the session
+    /// closes all the same.
     ///
     /// ```
     /// # leasehold_tests::doc(async |client| {
@@ -126,11 +138,33 @@ impl Session {
     /// # Ok(()) });
     /// ```
     pub async fn close(&self) {
-        let (done, closed) = oneshot::channel();
-        if self.0.notes.send(Note::Close(done)).is_ok() {
-            // Never sent: the sender is dropped when the task ends.
-            closed.await.ok();
-        }
+        let session = Arc::clone(&self.0);
+        // A task of its own: the work that is dropped may be what closes the session.
+        let closing = tokio::spawn(async move {
+            let left = session.bodies.close(session.close_timeout).await;
+            if left > 0 {
+                tracing::warn!(
+                    running = left,
+                    "work still runs under locks of the session, which is closed after its close time-out"
+                );
+            }
+            let (done, closed) = oneshot::channel();
+            if session.notes.send(Note::Close(done)).is_ok() {
+                // Never sent: the sender is dropped when the task ends.
+                closed.await.ok();
+            }
+        });
+        closing.await.ok();
+    }
+
+    /// Counts work under locks, which a close waits for.
+    pub(crate) fn begin_body(&self) -> Body {
+        self.0.bodies.begin()
+    }
+
+    /// Returns how long an acquire waits that says nothing of it; none if it has no bound.
+    pub(crate) fn default_wait(&self) -> Option<Duration> {
+        self.0.default_wait
     }
 
     pub(crate) fn itself(&self) -> &Self {
@@ -171,10 +205,21 @@ impl Session {
             spec,
             reply,
         };
-        let sent = self.0.acquires.send(command).await;
-        let answer = match (sent, &mut pending.answer) {
-            (Ok(()), Some(answer)) => answer.await.ok(),
-            _ => None,
+        let answered = async {
+            let sent = self.0.acquires.send(command).await;
+            match (sent, &mut pending.answer) {
+                (Ok(()), Some(answer)) => answer.await.ok(),
+                _ => None,
+            }
+        };
+        let answer = tokio::select! {
+            biased;
+            // It is cancelled, and what is granted meanwhile is given back.
+            () = self.0.bodies.closing() => {
+                let name = locks.label();
+                return Err(AcquireError::SessionClosed { name });
+            }
+            answer = answered => answer,
         };
         // Answered, or nobody is there to be told: nothing is left to cancel.
         pending.answer = None;

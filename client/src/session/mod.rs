@@ -5,10 +5,11 @@
 //!   `waiting` and `fate` have states of their own; `waits`, `requests`, `answers`, `moving` and `resume` are its transitions;
 //! - `route`, `link`, `connection`: where to connect, and a connection;
 //! - `driver`, `dialling`: the task that runs the machine on connections;
-//! - `handle`, `builder`: the session as programs see it;
+//! - `handle`, `builder`, `bodies`: the session as programs see it, and their work under its locks;
 //! - `simulated`: the machine without the task, for the simulation.
 
 mod answers;
+mod bodies;
 mod builder;
 mod connection;
 mod dialling;
@@ -38,6 +39,7 @@ mod stream;
 mod waiting;
 mod waits;
 
+pub(crate) use bodies::Body;
 pub use builder::SessionBuilder;
 pub(crate) use builder::{SessionOptions, session_setters};
 pub use handle::Session;

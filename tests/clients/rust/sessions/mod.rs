@@ -1,5 +1,6 @@
 //! Sessions against a real coordinator, over connections that break.
 
+mod closing;
 mod detached;
 mod examples;
 mod family;
