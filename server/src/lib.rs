@@ -17,6 +17,7 @@
 //!   configuration and puts it in force.
 //! - [`liveness`]: whether the tasks that it can't do without are there, and move.
 //! - [`service_manager`]: what systemd is told.
+//! - [`testing`]: a coordinator for the unit tests of programs.
 //! - [`audit`]: the audit log, written by a thread of its own.
 //! - [`telemetry`] and [`admin_http`]: logs, metrics, and the HTTP port that shows them; [`probe`] asks it; [`page`] is for operators'
 //!   browsers.
@@ -54,6 +55,7 @@ pub mod sessions;
 pub mod status;
 mod suspension;
 pub mod telemetry;
+pub mod testing;
 pub mod tls;
 pub mod watch;
 

@@ -25,6 +25,7 @@ async fn every_example_does_what_it_shows() {
         ("members", "members: web-1"),
         ("barrier", "all have met"),
         ("once_per_period", "reminded again in the next period"),
+        ("recipes", "all recipes work"),
         ("rate", "7 workers are done"),
         ("read_mostly_cache", "every reader saw a whole list"),
         ("worker_pool", "made 40 thumbnails"),

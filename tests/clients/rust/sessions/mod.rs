@@ -6,6 +6,7 @@ mod examples;
 mod family;
 mod life;
 mod moving;
+mod recipes;
 mod requests;
 mod unanswered;
 
