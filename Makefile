@@ -178,6 +178,7 @@ fmt:
 	@tests/tools/words
 	@tests/tools/circles
 	@tests/tools/features
+	@tests/tools/mutants --check
 	$(CARGO) fmt --all --check
 
 clippy:

@@ -1,6 +1,7 @@
 //! Client libraries that have a driver, and how to start each.
 
 use std::{
+    env,
     path::{Path, PathBuf},
     process::{Command, Stdio},
     sync::OnceLock,
@@ -47,13 +48,17 @@ fn rust() -> Result<Vec<PathBuf>, String> {
     Ok(vec![binaries::path("leasehold-driver")])
 }
 
+/// Variable with the folder of the libraries, for copies in which a fault is planted.
+const CLIENTS: &str = "CLIENTS_UNDER_TEST";
+
 /// Returns the folder of a library, if it is there.
 fn folder(library: &str) -> Result<PathBuf, String> {
-    let clients = Path::new(env!("CARGO_MANIFEST_DIR")).join("../client");
+    let ours = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../client");
+    let clients = env::var_os(CLIENTS).map_or_else(ours, PathBuf::from);
     let folder = clients.join(library);
     match folder.exists() {
         true => Ok(folder),
-        false => Err(format!("client/{library} is not there")),
+        false => Err(format!("{} is not there", folder.display())),
     }
 }
 
