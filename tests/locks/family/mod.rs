@@ -4,7 +4,6 @@
 
 mod delays;
 mod refusals;
-mod repeated;
 mod semaphore;
 
 use leasehold_proto::v1::SessionFailure;

@@ -8,9 +8,7 @@ use std::{
 };
 
 use leasehold_client::Client;
-use leasehold_tests::{
-    ChildProcess, Coordinator, CoordinatorProcess, RedisServer, binaries, report, wait,
-};
+use leasehold_tests::{ChildProcess, Coordinator, RedisServer, binaries, wait};
 use redis::AsyncCommands;
 use serde_json::Value;
 
@@ -44,19 +42,6 @@ async fn end(mut bench: ChildProcess) -> (ExitStatus, Value) {
     )
 }
 
-async fn measure(coordinator: &CoordinatorProcess, options: &str) -> Value {
-    let (status, json) = end(start(&coordinator.endpoint(), options)).await;
-    assert!(status.success(), "{status}: {json}");
-    assert_eq!(json["interrupted"], false);
-    assert_eq!(json["errors"], "0", "{json}");
-    assert_eq!(json["lostLocks"], "0", "{json}");
-    report(format!(
-        "bench {options}: {} cycles/s, acquire p99 {}",
-        json["cyclesPerSecond"], json["acquireP99"]
-    ));
-    json
-}
-
 /// Returns what a number, a count or a duration says, in seconds.
 fn number(json: &Value, field: &str) -> f64 {
     let number = match &json[field] {
@@ -64,86 +49,6 @@ fn number(json: &Value, field: &str) -> f64 {
         other => other.as_f64(),
     };
     number.unwrap_or_else(|| panic!("no number {field} in {json}"))
-}
-
-/// Checks that counts agree with each other, and times with their sums.
-fn adds_up(json: &Value, clients: f64, hold: f64) {
-    let cycles = number(json, "cycles");
-    assert!(cycles > 0.0, "{json}");
-    for count in ["acquires", "acquireCount", "releaseCount", "cycleCount"] {
-        assert_eq!(number(json, count), cycles, "{count} in {json}");
-    }
-    let (least, most) = (
-        number(json, "acquiresPerClientMin"),
-        number(json, "acquiresPerClientMax"),
-    );
-    assert!(
-        least * clients <= cycles && cycles <= most * clients,
-        "{json}"
-    );
-    let rate = cycles / number(json, "measured");
-    let told = number(json, "cyclesPerSecond");
-    assert!((told / rate - 1.0).abs() < 0.01, "{rate} in {json}");
-    for what in ["acquire", "release", "cycle"] {
-        let columns = ["P50", "P90", "P99", "P999", "Max"];
-        let times = columns.map(|column| number(json, &format!("{what}{column}")));
-        assert!(times[0] > 0.0 && times.is_sorted(), "{what} in {json}");
-    }
-    let parts = ["acquireMean", "holdMean", "releaseMean"];
-    let parts: f64 = parts.iter().map(|part| number(json, part)).sum();
-    // To the three digits that are kept.
-    let whole = number(json, "cycleMean");
-    assert!((parts / whole - 1.0).abs() < 0.01, "{parts} in {json}");
-    assert!(number(json, "holdMean") >= hold, "{json}");
-}
-
-async fn uncontended(coordinator: &CoordinatorProcess) {
-    let json = measure(coordinator, "--clients 4 --in-flight 3 --duration 1s").await;
-    adds_up(&json, 4.0, 0.0);
-    assert_eq!(json["contended"], false);
-    assert_eq!(json["handOffCount"], "0");
-    assert_eq!(json["handOffP50"], Value::Null);
-    assert!(number(&json, "acquiresPerClientMin") > 0.0, "{json}");
-    let prefix = json["names"].as_str().unwrap();
-    assert!(prefix.starts_with("bench/") && prefix.len() > 10, "{json}");
-}
-
-async fn contended(coordinator: &CoordinatorProcess) {
-    let options = "--contended --clients 3 --hold 100ms --duration 2s";
-    let json = measure(coordinator, options).await;
-    adds_up(&json, 3.0, 0.1);
-    let (least, most) = (
-        number(&json, "acquiresPerClientMin"),
-        number(&json, "acquiresPerClientMax"),
-    );
-    assert!(most - least <= 1.0, "{json}");
-    // One name that is held for 100 ms can't be had more often.
-    assert!(number(&json, "cycles") <= 2_000.0 / 100.0 + 1.0, "{json}");
-    // Somebody always waits, but for the very first.
-    assert!(
-        number(&json, "handOffCount") >= number(&json, "cycles") - 1.0,
-        "{json}"
-    );
-    // Each waits for the two others.
-    assert!(number(&json, "acquireP50") > 0.2, "{json}");
-    assert!(
-        number(&json, "handOffP50") < number(&json, "acquireP50"),
-        "{json}"
-    );
-    // Whoever holds it or gives it back at the end does not wait.
-    let unfinished = number(&json, "unfinishedAcquires");
-    assert!((1.0..=3.0).contains(&unfinished), "{json}");
-}
-
-#[tokio::test]
-async fn a_coordinator_on_redis_is_measured() {
-    let redis = RedisServer::start();
-    let coordinator = Coordinator::process().store(redis.url()).start();
-    uncontended(&coordinator).await;
-    contended(&coordinator).await;
-    let mut redis = redis.async_connection().await;
-    let left: Vec<String> = redis.keys("lock:bench/*").await.unwrap();
-    assert!(left.is_empty(), "{left:?}");
 }
 
 #[tokio::test]

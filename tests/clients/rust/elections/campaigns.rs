@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use leasehold_client::{AcquireError, Client, Election, HoldError, LostReason};
-use leasehold_tests::{Coordinator, FaultProxy, proxy::Cut};
+use leasehold_client::{AcquireError, Client, Election};
+use leasehold_tests::Coordinator;
 use tokio::{task::JoinSet, time::timeout};
 
 use super::deserted;
@@ -45,48 +45,6 @@ async fn campaigns_dropped_at_any_moment_leave_nobody_leading() {
 }
 
 #[tokio::test]
-async fn candidates_lead_one_after_the_other_with_rising_tokens() {
-    let coordinator = Coordinator::in_process();
-    let first = Client::connect(coordinator.endpoint()).await.unwrap();
-    let second = Client::connect(coordinator.endpoint()).await.unwrap();
-    let leadership = first.election("e").campaign("first").await.unwrap();
-    assert_eq!(leadership.election(), "e");
-    let session = second.session().open().await.unwrap();
-    let election = session.election("e");
-    assert_eq!(election.name(), "e");
-    let campaign = tokio::spawn(async move { election.campaign("second").await });
-    waiters(&first, "e", 1).await;
-    let former = leadership.fencing_token();
-    // Dropping resigns.
-    drop(leadership);
-    let leadership = timeout(LIMIT, campaign).await.unwrap().unwrap().unwrap();
-    assert!(leadership.fencing_token() > former);
-    assert!(leadership.valid_for() > Duration::ZERO);
-    let watch = leadership.watch();
-    assert!(watch.is_leader() && watch.valid_for() > Duration::ZERO);
-    leadership.resign().await.unwrap();
-    assert_eq!(watch.lost().await, LostReason::Released);
-}
-
-#[tokio::test]
-async fn a_deposed_leader_learns_of_it_and_has_nothing_left_to_resign() {
-    let (_coordinator, client) = coordinator_and_client().await;
-    let leadership = client.election("e").campaign("").await.unwrap();
-    client.admin().force_release("e").await.unwrap();
-    let lost = timeout(LIMIT, leadership.lost()).await.unwrap();
-    assert_eq!(lost, LostReason::Forced);
-    assert!(!leadership.is_leader());
-    assert_eq!(leadership.valid_for(), Duration::ZERO);
-    let error = leadership.proclaim("still here").await.unwrap_err();
-    assert!(matches!(error, HoldError::Lost { .. }), "{error:?}");
-    let error = leadership.resign().await.unwrap_err();
-    let HoldError::Lost { reason, .. } = error else {
-        panic!("{error:?}");
-    };
-    assert_eq!(reason, LostReason::Forced);
-}
-
-#[tokio::test]
 async fn a_candidate_with_a_wait_waits_no_longer() {
     let (_coordinator, client) = coordinator_and_client().await;
     let election = client.election("e");
@@ -98,26 +56,6 @@ async fn a_candidate_with_a_wait_waits_no_longer() {
     let not_elected = impatient.run_while_leader("", |_| async {});
     let error = timeout(LIMIT, not_elected).await.unwrap().unwrap_err();
     assert!(matches!(error, AcquireError::TimedOut { .. }), "{error:?}");
-}
-
-#[tokio::test]
-async fn a_lock_delay_keeps_the_next_leader_out_after_an_unclean_end() {
-    let coordinator = Coordinator::in_process();
-    let watcher = Client::connect(coordinator.endpoint()).await.unwrap();
-    let proxy = FaultProxy::before(&coordinator.endpoint()).await;
-    let client = Client::connect(proxy.endpoint()).await.unwrap();
-    let election = client.election("e").lock_delay(Duration::from_secs(60));
-    let leadership = election.campaign("").await.unwrap();
-    proxy.cut(Cut::Rst).await;
-    leadership.lost().await;
-    leasehold_tests::wait::until("the election to be closed", LIMIT, || async {
-        let lock = watcher.admin().get_lock("e").await.unwrap();
-        match lock.closed_for {
-            Some(_) => Ok(()),
-            None => Err(lock),
-        }
-    })
-    .await;
 }
 
 /// Returns whether a campaign was refused because the session is a candidate already.

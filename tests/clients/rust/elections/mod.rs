@@ -1,9 +1,8 @@
-//! Elections and watching against a real coordinator, over connections that break, and against a scripted one.
+//! Elections and watching against a real coordinator, over connections that break.
 
 mod campaigns;
 mod observers;
 mod run_while_leader;
-mod scripted;
 mod watchers;
 
 use leasehold_client::{Client, LeaderChange, Observer};

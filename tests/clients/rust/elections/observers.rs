@@ -1,51 +1,13 @@
 //! Tests of observers of an election.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use leasehold_client::{Client, LeaderChange};
+use leasehold_client::Client;
 use leasehold_tests::{Coordinator, FaultProxy};
 use tokio::time::timeout;
 
 use super::{next, successor};
-use crate::{LIMIT, coordinator_and_client};
-
-#[tokio::test]
-async fn an_unknown_election_has_no_leader_and_a_known_one_is_told_in_full() {
-    let coordinator = Coordinator::in_process();
-    let client = Client::builder().client_name("me");
-    let client = client.connect(coordinator.endpoint()).await.unwrap();
-    let election = client.election("e");
-    assert_eq!(election.leader().await.unwrap(), None);
-    let leadership = election.campaign(b"value \xff".to_vec()).await.unwrap();
-    let leader = election.leader().await.unwrap().unwrap();
-    let info = client.default_session().info().unwrap();
-    assert_eq!(leader.fencing_token, Some(leadership.fencing_token()));
-    assert_eq!(leader.value, b"value \xff");
-    assert_eq!(leader.client_name, "me");
-    assert_eq!(leader.session_id, info.session_id);
-    assert_eq!(leader.coordinator, info.coordinator);
-    let since = leader.elected_at.unwrap();
-    assert!(SystemTime::now().duration_since(since).unwrap() < LIMIT);
-    leadership.resign().await.unwrap();
-    assert_eq!(election.leader().await.unwrap(), None);
-
-    let error = client.election("bad\u{7}name").leader().await.unwrap_err();
-    assert_eq!(error.field_violations()[0].field, "election");
-}
-
-#[tokio::test]
-async fn an_observer_is_told_of_values_and_of_having_no_leader() {
-    let (_coordinator, client) = coordinator_and_client().await;
-    let election = client.election("e");
-    let leadership = election.campaign("one").await.unwrap();
-    let mut observer = election.observe();
-    let value = |change: LeaderChange| change.leader.map(|leader| leader.value);
-    assert_eq!(value(next(&mut observer).await), Some(b"one".to_vec()));
-    leadership.proclaim("two").await.unwrap();
-    assert_eq!(value(next(&mut observer).await), Some(b"two".to_vec()));
-    leadership.resign().await.unwrap();
-    assert_eq!(value(next(&mut observer).await), None);
-}
+use crate::LIMIT;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_observer_outlives_its_coordinator() {

@@ -1,37 +1,10 @@
-//! Shared locks, semaphores and several names at once.
+//! Permits: given back in part, as many as are left, and over a broken connection.
 
-use leasehold_client::{AcquireError, Client, HoldError, LockMode, LockSpec};
+use leasehold_client::{AcquireError, Client, HoldError, LockSpec};
 use leasehold_tests::{Coordinator, FaultProxy, proxy::Cut};
 use tokio::time::timeout;
 
 use crate::{LIMIT, coordinator_and_client, waiters};
-
-#[tokio::test]
-async fn a_downgrade_lets_waiting_readers_in_and_keeps_writers_out() {
-    let (_coordinator, client) = coordinator_and_client().await;
-    let guard = client.lock("a").await.unwrap();
-    let reader = tokio::spawn(client.lock("a").shared().into_future());
-    waiters(&client, "a", 1).await;
-    let writer = tokio::spawn(client.lock("a").into_future());
-    waiters(&client, "a", 2).await;
-
-    let token = guard.fencing_token();
-    guard.downgrade().await.unwrap();
-    let reader = timeout(LIMIT, reader).await.unwrap().unwrap().unwrap();
-    assert!(guard.is_held() && reader.is_held());
-    assert_eq!(guard.fencing_token(), token);
-    waiters(&client, "a", 1).await;
-    // Twice is as good as once.
-    guard.downgrade().await.unwrap();
-    drop(guard);
-    reader.release().await.unwrap();
-    let writer = timeout(LIMIT, writer).await.unwrap().unwrap().unwrap();
-
-    client.admin().force_release("a").await.unwrap();
-    let error = writer.downgrade().await.unwrap_err();
-    assert!(matches!(error, HoldError::Lost { .. }), "{error:?}");
-    assert!(!writer.is_held());
-}
 
 #[tokio::test]
 async fn permits_are_given_back_in_part_and_waiters_let_in() {
@@ -125,35 +98,4 @@ async fn a_wait_for_permits_goes_on_over_a_broken_connection() {
     assert_eq!(view.holders[0].actor, Some(actor.get()));
     assert_eq!(view.holders[0].value, b"who");
     assert!(guard.is_held());
-}
-
-#[tokio::test]
-async fn several_names_are_held_in_a_mode_each() {
-    let (_coordinator, client) = coordinator_and_client().await;
-    let debit = |account: &str| {
-        let permit = LockSpec::permits("workers", 1, 2);
-        client.lock_all([LockSpec::shared("config"), account.into(), permit])
-    };
-    let first = debit("account/7").await.unwrap();
-    let second = debit("account/9").await.unwrap();
-    assert_eq!(second.guards()[1].name(), "account/9");
-    // Both read the configuration, and write nobody else's account; there is no third permit.
-    let config = client.admin().get_lock("config").await.unwrap();
-    assert_eq!(
-        (config.mode, config.holder_count),
-        (Some(LockMode::Shared), 2)
-    );
-    assert!(debit("account/8").try_acquire().await.unwrap().is_none());
-    first.release().await.unwrap();
-    assert!(debit("account/9").try_acquire().await.unwrap().is_none());
-    assert!(debit("account/7").try_acquire().await.unwrap().is_some());
-    // All in one mode.
-    let readers = debit("account/9").shared();
-    assert!(
-        readers.try_acquire().await.unwrap().is_none(),
-        "it is written"
-    );
-    let none = LockSpec::permits("workers", 0, 2);
-    let error = client.lock_all([none, "a".into()]).await.unwrap_err();
-    assert_eq!(error.failure().unwrap().reason(), "INVALID_FIELD");
 }

@@ -57,43 +57,6 @@ async fn closing_tells_the_guards_and_hands_on_without_the_lock_delay() {
     ));
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_drain_is_announced_and_what_is_asked_then_waits_for_the_next_coordinator() {
-    let mut first = Coordinator::process()
-        .arguments(["--drain-timeout", "5m"])
-        .start();
-    let endpoint = first.endpoint();
-    let address = endpoint.trim_start_matches("http://").to_owned();
-    let holder = Client::connect(&endpoint).await.unwrap();
-    let guard = holder.lock("a").await.unwrap();
-    let waiter = Client::connect(&endpoint).await.unwrap();
-    let waiting = tokio::spawn(waiter.lock("a").into_future());
-    waiters(&holder, "a", 1).await;
-
-    first.terminate();
-    let session = holder.default_session();
-    let left = timeout(LIMIT, session.draining()).await.unwrap();
-    assert!(left > Duration::ZERO);
-    // Who holds something may finish, and who waits for that has its turn.
-    assert!(guard.is_held());
-    guard.set_value("finishing").await.unwrap();
-    let later = tokio::spawn(holder.lock("b").into_future());
-    let error = holder.lock("c").try_acquire().await.unwrap_err();
-    assert!(matches!(error, AcquireError::Unavailable { .. }));
-    guard.release().await.unwrap();
-    let next = timeout(LIMIT, waiting).await.unwrap().unwrap().unwrap();
-    next.release().await.unwrap();
-    // Everybody has left, so it need not wait until its time is up.
-    assert!(first.child().wait(LIMIT).await.success());
-
-    let second = Coordinator::process()
-        .arguments(["--listen", &address])
-        .start();
-    assert_eq!(second.endpoint(), endpoint);
-    let guard = timeout(LIMIT, later).await.unwrap().unwrap().unwrap();
-    assert!(guard.is_held(), "{guard:?}");
-}
-
 #[tokio::test]
 async fn further_sessions_have_a_fate_of_their_own() {
     let (_coordinator, client) = coordinator_and_client().await;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leasehold_client::{Admin, Client, LockState};
 use leasehold_tests::{Coordinator, CoordinatorProcess, FaultProxy, RedisServer, wait};
-use tokio::{sync::watch, time::timeout};
+use tokio::time::timeout;
 
 use crate::{LIMIT, waiters};
 
@@ -39,70 +39,6 @@ async fn moved(client: &Client, from: &str) {
         }
     })
     .await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_drain_loses_nothing_and_fails_no_acquire() {
-    let redis = RedisServer::start();
-    let mut coordinators = two(&redis);
-    let endpoints = coordinators.each_ref().map(CoordinatorProcess::endpoint);
-    let client = Client::connect(&endpoints[..]).await.unwrap();
-    let at = place(&client, &endpoints).await;
-    let other = Client::connect(&endpoints[1 - at]).await.unwrap();
-
-    let guard = client.lock("a").await.unwrap();
-    let me = client.actor();
-    let request = client.lock("twice").actor(me).reentrant();
-    let outer = request.clone().await.unwrap();
-    let inner = request.clone().await.unwrap();
-    let taken = other.lock("b").await.unwrap();
-    let waiting = tokio::spawn(client.lock("b").into_future());
-    waiters(&other, "b", 1).await;
-    let behind = tokio::spawn(other.lock("b").into_future());
-    waiters(&other, "b", 2).await;
-    let changed = tokio::spawn(guard.changed());
-    let (cycle, mut cycles) = watch::channel(0_u32);
-    let busy = tokio::spawn({
-        let client = client.clone();
-        async move {
-            loop {
-                let request = client.lock(format!("busy/{}", *cycle.borrow()));
-                drop(request.try_acquire().await.unwrap().unwrap());
-                cycle.send_modify(|cycle| *cycle += 1);
-                if client.lock("stop").try_acquire().await.unwrap().is_none() {
-                    return;
-                }
-            }
-        }
-    });
-    cycles.wait_for(|cycles| *cycles > 0).await.unwrap();
-
-    let before = client.default_session().info().unwrap().session_id;
-    coordinators[at].terminate();
-    moved(&client, &before).await;
-    // Nobody is left there, so that it need not wait until its time is up.
-    assert!(coordinators[at].child().wait(LIMIT).await.success());
-    let _stop = other.lock("stop").await.unwrap();
-    timeout(LIMIT, busy).await.unwrap().unwrap();
-
-    assert!(!changed.is_finished());
-    guard.set_value("moved").await.unwrap();
-    let view = other.admin().get_lock("a").await.unwrap();
-    assert_eq!(view.fencing_token, Some(guard.fencing_token()));
-    assert_eq!(view.holders[0].value, b"moved");
-    guard.release().await.unwrap();
-    // Its place is the one that it had.
-    taken.release().await.unwrap();
-    let waited = timeout(LIMIT, waiting).await.unwrap().unwrap().unwrap();
-    assert!(!behind.is_finished());
-    waited.release().await.unwrap();
-    drop(timeout(LIMIT, behind).await.unwrap().unwrap().unwrap());
-    // It is held as often as before.
-    inner.release().await.unwrap();
-    assert!(other.lock("twice").try_acquire().await.unwrap().is_none());
-    assert_eq!(request.await.unwrap().hold_count(), 2);
-    outer.release().await.unwrap();
-    assert!(other.lock("twice").wait(LIMIT).await.is_ok());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -10,7 +10,7 @@ use crate::{LIMIT, coordinator_and_client, waiters};
 
 type Outcome = Result<(), Box<dyn Error>>;
 
-// ANCHOR: unit-test
+// recipe: unit-test
 #[tokio::test]
 async fn the_queue_has_one_consumer() -> Outcome {
     // With the crate leasehold-server as a dev-dependency: the coordinator is in this process.
@@ -25,7 +25,7 @@ async fn the_queue_has_one_consumer() -> Outcome {
     assert!(other.lock("queue").try_acquire().await?.is_some());
     Ok(())
 }
-// ANCHOR_END: unit-test
+// end recipe
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_that_is_to_stop_gives_its_lock_to_the_next() -> Outcome {
