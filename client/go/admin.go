@@ -11,24 +11,6 @@ import (
 	leaseholdv1 "leasehold.dev/go/leasehold/v1"
 )
 
-// Views of locks and sessions are the messages of the protocol, whose fields are documented there.
-type (
-	// Holder is a holder of a lock, as others see it.
-	Holder = leaseholdv1.Holder
-	// Waiter is a waiter for a lock, as others see it.
-	Waiter = leaseholdv1.Waiter
-	// LockView is everything that can be seen of one lock.
-	LockView = leaseholdv1.LockView
-	// LockEvent is something that happened to a lock.
-	LockEvent = leaseholdv1.LockEvent
-	// SessionView is what operators see of a session.
-	SessionView = leaseholdv1.SessionView
-	// Status is the status of a coordinator.
-	Status = leaseholdv1.GetStatusResponse
-	// SessionEnded is the result of Admin.EndSession.
-	SessionEnded = leaseholdv1.EndSessionResponse
-)
-
 // Admin looks at locks and sessions, and intervenes. Its calls need no session. Each goes to every address of every coordinator
 // until one answers, and ends after ten seconds. One that changes something is not sent again if it may have been carried out.
 type Admin struct {
@@ -47,7 +29,7 @@ func ask[Q, A any](ctx context.Context, a *Admin, rule repeats, request Q,
 // ListLocks yields all locks whose names begin with the prefix, without their waiters. A scan: unordered, and it may miss locks that come
 // or go meanwhile. An error ends the sequence.
 func (a *Admin) ListLocks(ctx context.Context, prefix string) iter.Seq2[*LockView, error] {
-	return pages(func(token string) ([]*LockView, string, error) {
+	return pages(lockViewOf, func(token string) ([]*leaseholdv1.LockView, string, error) {
 		request := &leaseholdv1.ListLocksRequest{Prefix: prefix, PageToken: token}
 		page, err := ask(ctx, a, repeatsFreely, request, leaseholdv1.AdminServiceClient.ListLocks)
 		return page.GetLocks(), page.GetNextPageToken(), err
@@ -56,7 +38,7 @@ func (a *Admin) ListLocks(ctx context.Context, prefix string) iter.Seq2[*LockVie
 
 // ListSessions yields the sessions of the coordinator that answers, in the order of their ids. An error ends the sequence.
 func (a *Admin) ListSessions(ctx context.Context) iter.Seq2[*SessionView, error] {
-	return pages(func(token string) ([]*SessionView, string, error) {
+	return pages(sessionViewOf, func(token string) ([]*leaseholdv1.SessionView, string, error) {
 		request := &leaseholdv1.ListSessionsRequest{PageToken: token}
 		page, err := ask(ctx, a, repeatsFreely, request, leaseholdv1.AdminServiceClient.ListSessions)
 		return page.GetSessions(), page.GetNextPageToken(), err
@@ -64,7 +46,7 @@ func (a *Admin) ListSessions(ctx context.Context) iter.Seq2[*SessionView, error]
 }
 
 // pages yields what is on all pages.
-func pages[T any](page func(token string) ([]*T, string, error)) iter.Seq2[*T, error] {
+func pages[W, T any](from func(*W) *T, page func(token string) ([]*W, string, error)) iter.Seq2[*T, error] {
 	return func(yield func(*T, error) bool) {
 		for token := ""; ; {
 			items, next, err := page(token)
@@ -73,7 +55,7 @@ func pages[T any](page func(token string) ([]*T, string, error)) iter.Seq2[*T, e
 				return
 			}
 			for _, item := range items {
-				if !yield(item, nil) {
+				if !yield(from(item), nil) {
 					return
 				}
 			}
@@ -87,7 +69,7 @@ func pages[T any](page func(token string) ([]*T, string, error)) iter.Seq2[*T, e
 // GetLock returns the view of one lock: holders, token, TTL left, waiters in order. A free name is shown as free, not as an error.
 func (a *Admin) GetLock(ctx context.Context, name string) (*LockView, error) {
 	answer, err := ask(ctx, a, repeatsFreely, &leaseholdv1.GetLockRequest{Name: name}, leaseholdv1.AdminServiceClient.GetLock)
-	return answer.GetLock(), err
+	return some(answer.GetLock(), lockViewOf), err
 }
 
 // ForceRelease takes a lock from all its holders: notifies them, raises the token, and grants the next waiter. Reports false if the name
@@ -116,12 +98,12 @@ func (a *Admin) forceRelease(ctx context.Context, request *leaseholdv1.ForceRele
 
 // RequestRelease asks the holders of a lock to release it, with a reason for people, which may be empty, and the time that they have: 1 s
 // to 24 h, or 0 for none. It changes nothing about the lock. Returns how many holds were asked.
-func (a *Admin) RequestRelease(ctx context.Context, name, reason string, within time.Duration) (asked uint32, err error) {
+func (a *Admin) RequestRelease(ctx context.Context, name, reason string, within time.Duration) (asked int, err error) {
 	return a.requestRelease(ctx, name, 0, reason, within)
 }
 
 // RequestReleaseHolder asks the holder with this fencing token, as RequestRelease asks all.
-func (a *Admin) RequestReleaseHolder(ctx context.Context, name string, token int64, reason string, within time.Duration) (asked uint32, err error) {
+func (a *Admin) RequestReleaseHolder(ctx context.Context, name string, token int64, reason string, within time.Duration) (asked int, err error) {
 	if token < 1 {
 		// The coordinator would ask all holders.
 		return 0, invalidField("fencing_token", fmt.Sprintf("must be at least 1, got %d", token))
@@ -129,7 +111,7 @@ func (a *Admin) RequestReleaseHolder(ctx context.Context, name string, token int
 	return a.requestRelease(ctx, name, token, reason, within)
 }
 
-func (a *Admin) requestRelease(ctx context.Context, name string, token int64, reason string, within time.Duration) (asked uint32, err error) {
+func (a *Admin) requestRelease(ctx context.Context, name string, token int64, reason string, within time.Duration) (asked int, err error) {
 	if within < 0 {
 		return 0, invalidField("within", fmt.Sprintf("must not be negative, got %v", within))
 	}
@@ -138,14 +120,15 @@ func (a *Admin) requestRelease(ctx context.Context, name string, token int64, re
 		request.Within = wireDuration(within)
 	}
 	answer, err := ask(ctx, a, repeatsUnsent, request, leaseholdv1.AdminServiceClient.RequestRelease)
-	return answer.GetAskedCount(), err
+	return int(answer.GetAskedCount()), err
 }
 
 // EndSession ends a session, at whichever coordinator it is: takes all its locks from it, ends its waits and its stream, and tells its
 // client. The id is as listings show it. If the call fails, the session may yet end: ask again.
 func (a *Admin) EndSession(ctx context.Context, id string) (*SessionEnded, error) {
 	request := &leaseholdv1.EndSessionRequest{SessionId: id}
-	return ask(ctx, a, repeatsUnsent, request, leaseholdv1.AdminServiceClient.EndSession)
+	answer, err := ask(ctx, a, repeatsUnsent, request, leaseholdv1.AdminServiceClient.EndSession)
+	return some(answer, sessionEndedOf), err
 }
 
 // CheckToken reports whether a fencing token is still the newest of its name, and the newest on record; 0 if none is.
@@ -157,7 +140,8 @@ func (a *Admin) CheckToken(ctx context.Context, name string, token int64) (isCur
 
 // Status returns the status of the coordinator that answers. It answers from memory, even if it cannot reach the store.
 func (a *Admin) Status(ctx context.Context) (*Status, error) {
-	return ask(ctx, a, repeatsFreely, &leaseholdv1.GetStatusRequest{}, leaseholdv1.AdminServiceClient.GetStatus)
+	answer, err := ask(ctx, a, repeatsFreely, &leaseholdv1.GetStatusRequest{}, leaseholdv1.AdminServiceClient.GetStatus)
+	return some(answer, statusOf), err
 }
 
 // WatchEvent is an item of Admin.Watch. Exactly one of its fields is set.
@@ -210,11 +194,11 @@ func (a *Admin) Watch(ctx context.Context, prefix string) iter.Seq2[WatchEvent, 
 func watchEvent(message *leaseholdv1.WatchLocksResponse) (event WatchEvent, isKnown bool) {
 	switch told := message.GetResponse().(type) {
 	case *leaseholdv1.WatchLocksResponse_Lock:
-		return WatchEvent{Lock: told.Lock}, true
+		return WatchEvent{Lock: lockViewOf(told.Lock)}, true
 	case *leaseholdv1.WatchLocksResponse_Ready:
 		return WatchEvent{Ready: true}, true
 	case *leaseholdv1.WatchLocksResponse_Event:
-		return WatchEvent{Event: told.Event}, true
+		return WatchEvent{Event: lockEventOf(told.Event)}, true
 	case *leaseholdv1.WatchLocksResponse_Gap:
 		gap := told.Gap.GetMessage()
 		if gap == "" {

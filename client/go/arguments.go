@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -38,6 +39,7 @@ const (
 var (
 	errNoContext = invalidField("ctx", "must not be nil")
 	errNoWork    = invalidField("work", "must not be nil")
+	errNoClient  = invalidField("client", "must not be nil: a client or a session makes requests")
 )
 
 // checkContext refuses a nil context, which would panic only after something was noted.
@@ -63,7 +65,7 @@ func (s *acquireSpec) check() *Failure {
 	case s.isBounded && (s.maxHold < shortestBound || s.maxHold > longestBound):
 		return invalidField("acquire.max_hold", fmt.Sprintf("MaxHold must be 1 s to 365 days, got %v", s.maxHold))
 	case s.reentrant && s.actor == 0:
-		return invalidField("acquire.reentrant", "Reentrant needs an Actor")
+		return invalidField("acquire.reentrant", "Reentrant needs an Actor, or the context of work under a lock")
 	}
 	if failure := checkValue("acquire.value", s.value); failure != nil {
 		return failure
@@ -109,6 +111,8 @@ func (s LockSpec) check() *Failure {
 		return invalidField("acquire.permits", fmt.Sprintf("must be 1 to the limit of %d, got %d", s.limit, s.permits))
 	case s.isRange && (s.atLeast < 1 || s.atLeast > s.permits):
 		return invalidField("acquire.permits_at_least", fmt.Sprintf("must be 1 to %d, got %d", s.permits, s.atLeast))
+	case s.revision < 0 || s.revision > math.MaxUint32:
+		return invalidField("acquire.limit_revision", fmt.Sprintf("must be 0 to %d, got %d", math.MaxUint32, s.revision))
 	}
 	return nil
 }
@@ -120,6 +124,8 @@ func (o *sessionOptions) check() *Failure {
 		return invalidField("open.ttl", fmt.Sprintf("WithTTL must not be negative, got %v", o.ttl))
 	case o.grace < 0:
 		return invalidField("open.disconnect_grace", fmt.Sprintf("WithGrace must not be negative, got %v", o.grace))
+	case o.closeTimeout < 0:
+		return invalidField("close", fmt.Sprintf("WithCloseTimeout must not be negative, got %v", o.closeTimeout))
 	case len(o.metadata) > mostMetadata:
 		return invalidField("open.metadata", fmt.Sprintf("WithSessionMetadata may be used at most %d times, got %d", mostMetadata, len(o.metadata)))
 	}

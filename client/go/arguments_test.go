@@ -33,15 +33,16 @@ func TestABadArgumentCostsOneCall(t *testing.T) {
 	}
 	free := c.Lock("free")
 	calls := map[string]func(context.Context) error{
-		"Keep 0":                 func(ctx context.Context) error { return permits.Keep(ctx, 0) },
-		"Keep too many":          func(ctx context.Context) error { return permits.Keep(ctx, 1_000_001) },
-		"SetValue too long":      func(ctx context.Context) error { return hold.SetValue(ctx, huge) },
-		"Proclaim too long":      func(ctx context.Context) error { return term.Proclaim(ctx, huge[:4097]) },
-		"SetValue, nil context":  func(context.Context) error { return hold.SetValue(nil, nil) },
-		"Downgrade, nil context": func(context.Context) error { return hold.Downgrade(nil) },
-		"Do without work":        func(ctx context.Context) error { return free.Do(ctx, nil) },
-		"DoAll without work":     func(ctx context.Context) error { return c.LockAll("free").Do(ctx, nil) },
-		"Run without work":       func(ctx context.Context) error { return c.Election("free").Run(ctx, nil) },
+		"Acquire, reentrant, no actor": func(ctx context.Context) error { _, err := free.Reentrant().Acquire(ctx); return err },
+		"Keep 0":                       func(ctx context.Context) error { return permits.Keep(ctx, 0) },
+		"Keep too many":                func(ctx context.Context) error { return permits.Keep(ctx, 1_000_001) },
+		"SetValue too long":            func(ctx context.Context) error { return hold.SetValue(ctx, huge) },
+		"Proclaim too long":            func(ctx context.Context) error { return term.Proclaim(ctx, huge[:4097]) },
+		"SetValue, nil context":        func(context.Context) error { return hold.SetValue(nil, nil) },
+		"Downgrade, nil context":       func(context.Context) error { return hold.Downgrade(nil) },
+		"Do without work":              func(ctx context.Context) error { return free.Do(ctx, nil) },
+		"DoAll without work":           func(ctx context.Context) error { return c.LockAll("free").Do(ctx, nil) },
+		"Run without work":             func(ctx context.Context) error { return c.Election("free").Run(ctx, nil) },
 		"Run, bad name": func(ctx context.Context) error {
 			return c.Election("a\xff").Run(ctx, func(context.Context, *leasehold.Term) error { return nil })
 		},
@@ -103,7 +104,12 @@ func TestABadArgumentCostsOneCall(t *testing.T) {
 		"a range backwards":    c.Semaphore("s", 5).PermitsBetween(3, 2),
 		"shared permits":       c.Semaphore("s", 5).Permits(1).Shared(),
 		"shared zero":          c.Semaphore("s", 0).Permits(0).Shared(),
-		"reentrant, no actor":  free.Reentrant(),
+		"a huge limit":         c.Semaphore("s", 1<<32+5).Permits(1),
+		"many permits":         c.Semaphore("s", 5).Permits(1<<32 + 1),
+		"negative permits":     c.Semaphore("s", 5).Permits(-1),
+		"a negative least":     c.Semaphore("s", 5).PermitsBetween(-1, 2),
+		"a negative revision":  c.Semaphore("s", 5).LimitRevision(-1).Permits(1),
+		"a huge revision":      c.Semaphore("s", 5).LimitRevision(1 << 32).Permits(1),
 	} {
 		calls["Acquire, "+name] = func(ctx context.Context) error { _, err := request.Acquire(ctx); return err }
 		// A try ignores the wait.
@@ -114,16 +120,16 @@ func TestABadArgumentCostsOneCall(t *testing.T) {
 			return request.Do(ctx, func(context.Context, *leasehold.Hold) error { return errors.New("it ran") })
 		}
 	}
-	for name, request := range map[string]leasehold.RequestAll{
+	for name, request := range map[string]leasehold.MultiRequest{
 		"no names":                  c.LockAll(),
 		"too many names":            c.LockAll(many...),
 		"a name twice":              c.LockAll("b", "b"),
 		"one of them bad":           c.LockAll("b", "a\xff"),
-		"permits shared":            c.LockSpecs(leasehold.Permits("s", 1, 5)).Shared(),
-		"permits of a plain lock":   c.LockSpecs(leasehold.Exclusive("b").AtLeast(1)),
-		"revision of a plain lock":  c.LockSpecs(leasehold.Shared("b").LimitRevision(1)),
-		"no mode":                   c.LockSpecs(leasehold.LockSpec{}),
-		"among several, no permits": c.LockSpecs(leasehold.Exclusive("b"), leasehold.Permits("s", 0, 5)),
+		"permits shared":            c.LockAllOf(leasehold.Permits("s", 1, 5)).Shared(),
+		"permits of a plain lock":   c.LockAllOf(leasehold.Exclusive("b").AtLeast(1)),
+		"revision of a plain lock":  c.LockAllOf(leasehold.Shared("b").LimitRevision(1)),
+		"no mode":                   c.LockAllOf(leasehold.LockSpec{}),
+		"among several, no permits": c.LockAllOf(leasehold.Exclusive("b"), leasehold.Permits("s", 0, 5)),
 	} {
 		calls["AcquireAll, "+name] = func(ctx context.Context) error { _, err := request.Acquire(ctx); return err }
 		calls["TryAll, "+name] = func(ctx context.Context) error { _, err := request.Try(ctx); return err }
@@ -152,7 +158,7 @@ func TestABadArgumentCostsOneCall(t *testing.T) {
 	wantErr(t, err, leasehold.ErrLimitReached)
 	view, err := c.Admin().GetLock(t.Context(), "important")
 	wantErr(t, err, nil)
-	if view.GetHolders()[0].GetFencingToken() != important.Token() {
+	if view.Holders[0].Token != important.Token() {
 		t.Errorf("the lock became %v", view)
 	}
 	wantErr(t, acquire(t, free).Release(t.Context()), nil)
@@ -176,6 +182,9 @@ func TestBadSettingsAreRefusedBeforeAnythingIsSent(t *testing.T) {
 		"long key":           {"a", leasehold.WithSessionMetadata(strings.Repeat("k", 65), "v"), "metadata"},
 		"metadata, UTF-8":    {"a", leasehold.WithSessionMetadata("k", "\xff"), "metadata"},
 		"long metadata":      {"a", leasehold.WithSessionMetadata("k", strings.Repeat("v", 257)), "metadata"},
+		"wait":               {"a", leasehold.WithWait(-1), "WithWait"},
+		"long wait":          {"a", leasehold.WithWait(25 * time.Hour), "WithWait"},
+		"close time-out":     {"a", leasehold.WithCloseTimeout(-1), "WithCloseTimeout"},
 		"connect time-out":   {"a", leasehold.WithConnectTimeout(0), "positive"},
 		"pauses":             {"a", leasehold.WithBackoff(-1, time.Second), "positive"},
 		"pauses backwards":   {"a", leasehold.WithBackoff(2*time.Second, time.Second), "longest"},

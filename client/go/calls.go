@@ -198,10 +198,16 @@ const (
 
 // call makes a call within its time limit: at each address of each coordinator, one after the other, as long as the connection to one fails.
 func call[T any](ctx context.Context, c *calls, rule repeats, ask func(context.Context, channel) (T, error)) (answer T, err error) {
+	return callFor(ctx, c, rule, 0, ask)
+}
+
+// callFor makes a call to which a coordinator may answer only after a wait, for which the time limit is longer.
+func callFor[T any](ctx context.Context, c *calls, rule repeats, wait time.Duration, ask func(context.Context, channel) (T, error)) (answer T, err error) {
 	if err := checkContext(ctx); err != nil {
 		return answer, err
 	}
-	limited, cancel := context.WithTimeout(ctx, callTimeout)
+	waitsUntil := time.Now().Add(wait)
+	limited, cancel := context.WithDeadline(ctx, waitsUntil.Add(callTimeout))
 	defer cancel()
 	tried := make(map[string]bool)
 	for {
@@ -217,7 +223,7 @@ func call[T any](ctx context.Context, c *calls, rule repeats, ask func(context.C
 		}
 		tried[to.key()] = true
 		mayRepeat := false
-		if answer, mayRepeat, err = callOnce(ctx, limited, c, *to, mayBeMore, rule, ask); err == nil {
+		if answer, mayRepeat, err = callOnce(ctx, limited, c, *to, mayBeMore, rule, waitsUntil, ask); err == nil {
 			return answer, nil
 		}
 		if cause := context.Cause(ctx); cause != nil {
@@ -230,7 +236,7 @@ func call[T any](ctx context.Context, c *calls, rule repeats, ask func(context.C
 }
 
 // callOnce makes a call at one address, in what is left of its limit. Reports whether it may be made at another one.
-func callOnce[T any](ctx, limited context.Context, c *calls, to candidate, mayBeMore bool, rule repeats,
+func callOnce[T any](ctx, limited context.Context, c *calls, to candidate, mayBeMore bool, rule repeats, waitsUntil time.Time,
 	ask func(context.Context, channel) (T, error),
 ) (answer T, mayRepeat bool, err error) {
 	on, done, err := c.use(to, false)
@@ -239,13 +245,17 @@ func callOnce[T any](ctx, limited context.Context, c *calls, to candidate, mayBe
 	}
 	defer done()
 	// What does not answer must leave time for the others.
-	share := limited
+	share, connecting := limited, limited
 	if deadline, isSet := limited.Deadline(); mayBeMore && isSet {
-		half, stop := context.WithTimeout(limited, time.Until(deadline)/2)
+		wait := max(0, min(time.Until(waitsUntil), time.Until(deadline)))
+		half := (time.Until(deadline) - wait) / 2
+		var stop context.CancelFunc
+		share, stop = context.WithTimeout(limited, wait+half)
 		defer stop()
-		share = half
+		connecting, stop = context.WithTimeout(limited, half)
+		defer stop()
 	}
-	failed := ready(share, on.ClientConn, to)
+	failed := ready(connecting, on.ClientConn, to)
 	if failed == nil {
 		if rule == repeatsUnsent {
 			share = limited

@@ -2,6 +2,7 @@ package leasehold
 
 import (
 	"context"
+	"strings"
 	"sync"
 )
 
@@ -26,8 +27,8 @@ type Client struct {
 //
 // New connects to nothing: the client's session is made in the background when it is first used, and again whenever it ends. Fails only
 // if the URLs or the options can't be used, with a ConnectError that is ErrInvalid.
-func New(endpoints string, set ...Option) (*Client, error) {
-	all := newOptions(set)
+func New(endpoints string, opts ...Option) (*Client, error) {
+	all := newOptions(opts)
 	settings, err := newSettings(endpoints, all)
 	if err != nil {
 		return nil, err
@@ -39,11 +40,11 @@ func New(endpoints string, set ...Option) (*Client, error) {
 
 // Connect makes a client as New does, and opens its session. Fails with a ConnectError if no coordinator opens it: each is attempted
 // once.
-func Connect(ctx context.Context, endpoints string, set ...Option) (*Client, error) {
+func Connect(ctx context.Context, endpoints string, opts ...Option) (*Client, error) {
 	if err := checkContext(ctx); err != nil {
 		return nil, &ConnectError{Endpoint: endpoints, Cause: err}
 	}
-	c, err := New(endpoints, set...)
+	c, err := New(endpoints, opts...)
 	if err != nil {
 		return nil, err
 	}
@@ -78,9 +79,9 @@ func (c *Client) Session() *Session {
 // NewSession opens a further session, on a connection of its own, with the client's options and these. Fails with a ConnectError if no
 // coordinator opens it: each is attempted once. A session that has been open is made anew by itself. Close it when it is not needed any
 // more.
-func (c *Client) NewSession(ctx context.Context, set ...SessionOption) (*Session, error) {
+func (c *Client) NewSession(ctx context.Context, opts ...SessionOption) (*Session, error) {
 	all := c.options.session
-	for _, o := range set {
+	for _, o := range opts {
 		o.applySession(&all)
 	}
 	if failure := all.check(); failure != nil {
@@ -114,16 +115,57 @@ func (c *Client) Admin() *Admin {
 	return &Admin{c.calls}
 }
 
-// Close closes all sessions, as Session.Close does, and all connections. The client can't be used after that. Closing it again does
-// nothing.
+// Close closes all sessions, as Session.Close does: it tells work to stop and waits for it, at most for the time of WithCloseTimeout. Then
+// it closes all connections. The client can't be used after that. Closing it again waits for the same. Call it when the process is asked
+// to end.
 func (c *Client) Close() {
+	here := goroutine()
+	c.close(func(session *Session) { session.closeInTime(here) })
+}
+
+// Shutdown does what Close does, and waits for work until the context ends; see Session.Shutdown.
+func (c *Client) Shutdown(ctx context.Context) error {
+	if err := checkContext(ctx); err != nil {
+		return err
+	}
+	here := goroutine()
+	var mu sync.Mutex
+	var left []string
+	c.close(func(session *Session) {
+		running := session.close(ctx, here)
+		mu.Lock()
+		defer mu.Unlock()
+		left = append(left, running...)
+	})
+	return stillRunning(ctx, left)
+}
+
+func (c *Client) hasClosed() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.isClosed
+}
+
+func (c *Client) close(end func(*Session)) {
 	c.mu.Lock()
 	c.isClosed = true
 	c.mu.Unlock()
 	var closing sync.WaitGroup
 	for session := range c.sessions {
-		closing.Go(session.Close)
+		closing.Go(func() { end(session) })
 	}
 	closing.Wait()
 	c.calls.close()
 }
+
+// String returns the coordinators' URLs.
+func (c *Client) String() string {
+	urls := make([]string, len(c.calls.settings.endpoints))
+	for i, e := range c.calls.settings.endpoints {
+		urls[i] = e.url
+	}
+	return "client of " + strings.Join(urls, ",")
+}
+
+// GoString returns what String does.
+func (c *Client) GoString() string { return c.String() }

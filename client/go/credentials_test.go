@@ -133,8 +133,8 @@ func TestTLS(t *testing.T) {
 	wantErr(t, err, nil)
 	for session, err := range c.Admin().ListSessions(t.Context()) {
 		wantErr(t, err, nil)
-		if session.GetSessionId() == before && session.GetIdentity() != "cert:billing" {
-			t.Errorf("the identity is %q", session.GetIdentity())
+		if session.ID == before && session.Identity != "cert:billing" {
+			t.Errorf("the identity is %q", session.Identity)
 		}
 	}
 	// A newer certificate is moved to with all that is held.

@@ -66,6 +66,8 @@ func (t *Term) Resign(ctx context.Context) error {
 	return t.release(ctx)
 }
 
+func (t *Term) label() string { return t.Name() }
+
 func (t *Term) end(ctx context.Context) error {
 	return t.Resign(ctx)
 }
@@ -110,6 +112,7 @@ func (e Election) Campaign(ctx context.Context) (*Term, error) {
 //
 //   - the error that lead returned while it led, after resigning;
 //   - the error of a campaign that another attempt can't mend, such as ErrPermissionDenied, or ErrTimedOut if there is a Wait;
+//   - ErrClosed when the client or the session is closed: the context of lead is cancelled then, and closing waits for lead to return;
 //   - the cause of the context, when that has ended.
 func (e Election) Run(ctx context.Context, lead func(ctx context.Context, term *Term) error) error {
 	if lead == nil {
@@ -151,7 +154,7 @@ func (e Election) Run(ctx context.Context, lead func(ctx context.Context, term *
 		}
 		failures = 0
 		pauses.opened(clock.Now())
-		err = runUnder(ctx, term.session, term, func(ctx context.Context) error { return lead(ctx, term) })
+		err = runUnder(ctx, term.session, term, term.actor, func(ctx context.Context) error { return lead(ctx, term) })
 		switch {
 		case ctx.Err() != nil:
 			return errors.Join(context.Cause(ctx), ownError(ctx, err))
@@ -254,9 +257,6 @@ func (c *candidacy) end() {
 	}
 }
 
-// Leader is the leader of an election, as others see it.
-type Leader = leaseholdv1.Leader
-
 // LeaderChange is a change of an election's leader, as an observer sees it.
 type LeaderChange struct {
 	// Leader is the leader; nil while there is none.
@@ -272,5 +272,5 @@ func (e Election) Leader(ctx context.Context) (*Leader, error) {
 	answer, err := call(ctx, e.calls, repeatsFreely, func(ctx context.Context, on channel) (*leaseholdv1.LeaderResponse, error) {
 		return leaseholdv1.NewElectionServiceClient(on).Leader(ctx, request)
 	})
-	return answer.GetLeader(), err
+	return some(answer.GetLeader(), leaderOf), err
 }

@@ -11,6 +11,14 @@ import (
 	"leasehold.dev/go/internal/servertest"
 )
 
+// leaderIn returns the leader of a change; an empty one for none.
+func leaderIn(change leasehold.LeaderChange) leasehold.Leader {
+	if change.Leader == nil {
+		return leasehold.Leader{}
+	}
+	return *change.Leader
+}
+
 func TestElections(t *testing.T) {
 	t.Parallel()
 	servers, urls := pair(t)
@@ -22,7 +30,7 @@ func TestElections(t *testing.T) {
 		t.Helper()
 		change, err, _ := next()
 		wantErr(t, err, nil)
-		if string(change.Leader.GetValue()) != value || change.Leader.GetFencingToken() != token {
+		if leader := leaderIn(change); string(leader.Value) != value || leader.Token != token {
 			t.Fatalf("observed %v, want %q with token %d", change, value, token)
 		}
 	}
@@ -64,14 +72,14 @@ func TestElections(t *testing.T) {
 	for {
 		change, err, _ := next()
 		wantErr(t, err, nil)
-		if token := change.Leader.GetFencingToken(); token == won.Token() {
+		if token := leaderIn(change).Token; token == won.Token() {
 			break
 		} else if token != 0 && token < term.Token() {
 			t.Fatalf("the observer went back to token %d", token)
 		}
 	}
 	leader, err := c.Election("x").Leader(ctx)
-	if err != nil || string(leader.GetValue()) != "two" {
+	if err != nil || string(leader.Value) != "two" {
 		t.Errorf("the leader is %v (%v)", leader, err)
 	}
 	wantErr(t, won.Resign(ctx), nil)
@@ -188,20 +196,20 @@ func TestWatchersAndAdmin(t *testing.T) {
 		wantErr(t, err, nil)
 		return event
 	}
-	if got := event(); got.Lock.GetName() != "jobs/1" {
+	if got := event(); got.Lock.Name != "jobs/1" {
 		t.Fatalf("got %v", got)
 	}
 	if got := event(); !got.Ready {
 		t.Fatalf("got %v", got)
 	}
 	other := acquire(t, c.Lock("jobs/2"))
-	if got := event().Event; got.GetName() != "jobs/2" || got.GetFencingToken() != other.Token() {
+	if got := event().Event; got.Name != "jobs/2" || got.Token != other.Token() {
 		t.Fatalf("got %v", got)
 	}
 	names := map[string]bool{}
 	for lock, err := range c.Admin().ListLocks(ctx, "jobs/") {
 		wantErr(t, err, nil)
-		names[lock.GetName()] = true
+		names[lock.Name] = true
 	}
 	if len(names) != 2 {
 		t.Errorf("listed %v", names)
@@ -209,7 +217,7 @@ func TestWatchersAndAdmin(t *testing.T) {
 	sessions := 0
 	for session, err := range c.Admin().ListSessions(ctx) {
 		wantErr(t, err, nil)
-		if session.GetMetadata()["pod"] != "a" || session.GetHoldCount() != 2 {
+		if session.Metadata["pod"] != "a" || session.HoldCount != 2 {
 			t.Errorf("listed %v", session)
 		}
 		sessions++

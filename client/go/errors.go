@@ -21,7 +21,8 @@ var (
 	ErrTimedOut = errors.New("leasehold: the lock did not come free in time")
 	// ErrUnavailable means that no coordinator could be asked in time, or that it could not reach its store.
 	ErrUnavailable = errors.New("leasehold: no coordinator could be reached, or its store")
-	// ErrClosed means that the session or the client was closed by this process.
+	// ErrClosed means that this process has closed the session or the client, or is about to. It is the cause with which the contexts of
+	// work are cancelled then: the lock is held on until the work has returned.
 	ErrClosed = errors.New("leasehold: the session was closed")
 	// ErrUnconfirmed means that a request about a hold had no answer in time: it may have been carried out.
 	ErrUnconfirmed = errors.New("leasehold: the request was not confirmed")
@@ -37,7 +38,7 @@ var (
 	// ErrRefused means that the coordinator could not serve the request, for another reason.
 	ErrRefused = errors.New("leasehold: the coordinator could not serve the request")
 	// ErrSelfDeadlock means that the actor holds the lock already, or waits for it, and would have waited for itself. Use
-	// Request.Reentrant to hold a lock more than once.
+	// Request.Reentrant to hold a lock more than once, and NewFlow for goroutines that ask side by side.
 	ErrSelfDeadlock = errors.New("leasehold: the actor holds or awaits the lock already")
 	// ErrAlreadyCandidate means that the session campaigns for the election already, or leads it.
 	ErrAlreadyCandidate = errors.New("leasehold: the session is a candidate already")
@@ -65,7 +66,7 @@ type AcquireError struct {
 	// Holder is a holder of a lock that is busy or did not come free in time, if known.
 	Holder *Holder
 	// Limit is the semaphore's limit in force, with ErrLimitMismatch.
-	Limit uint32
+	Limit int64
 	// Cause is a *Failure with the coordinator's answer, a *ConnectError, the cause of a cancelled context, or nil.
 	Cause error
 }
@@ -128,12 +129,12 @@ func by(holder *Holder) string {
 	switch {
 	case holder == nil:
 		return ""
-	case holder.GetForeign():
+	case holder.IsForeign:
 		return ": held by a program that does not use Leasehold"
-	case holder.GetClientName() != "":
-		return fmt.Sprintf(": held by %q", holder.GetClientName())
-	case holder.GetSessionId() != "":
-		return ": held by session " + holder.GetSessionId()
+	case holder.ClientName != "":
+		return fmt.Sprintf(": held by %q", holder.ClientName)
+	case holder.SessionID != "":
+		return ": held by session " + holder.SessionID
 	default:
 		return ": held by a caller without a session"
 	}

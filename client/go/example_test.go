@@ -138,12 +138,14 @@ func ExampleElection_Observe() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		fmt.Printf("the leader is %q\n", change.Leader.GetValue())
+		if change.Leader != nil {
+			fmt.Printf("the leader is %q\n", change.Leader.Value)
+		}
 		break
 	}
 }
 
-func ExampleRequestAll() {
+func ExampleMultiRequest() {
 	ctx := context.Background()
 	client, err := leasehold.Connect(ctx, endpoint)
 	if err != nil {
@@ -172,7 +174,7 @@ func ExampleAdmin_Watch() {
 		if event.Ready {
 			break // the snapshot is complete
 		}
-		fmt.Println(event.Lock.GetName())
+		fmt.Println(event.Lock.Name)
 	}
 }
 
@@ -181,7 +183,7 @@ func TestExamples(t *testing.T) {
 	defer func(former string) { endpoint = former }(endpoint)
 	endpoint = servertest.Start(t).URL
 	for _, example := range []func(){
-		Example, ExampleRequest_Try, ExampleSemaphore, ExampleClient_Close, ExampleElection_Run, ExampleElection_Observe, ExampleRequestAll, ExampleAdmin_Watch,
+		Example, ExampleRequest_Try, ExampleSemaphore, ExampleClient_Close, ExampleElection_Run, ExampleElection_Observe, ExampleMultiRequest, ExampleAdmin_Watch,
 	} {
 		example()
 	}

@@ -28,7 +28,7 @@ func serving(t *testing.T, c *leasehold.Client, servers []*servertest.Server) (h
 	for i, server := range servers {
 		status, err := connect(t, server.URL).Admin().Status(t.Context())
 		wantErr(t, err, nil)
-		if status.GetCoordinator() == info.Coordinator {
+		if status.Coordinator == info.Coordinator {
 			return server, servers[1-i]
 		}
 	}
@@ -154,7 +154,7 @@ func TestADrainMovesTheSessionWithAllThatItHasAndAwaits(t *testing.T) {
 	untilMoved(t, c, hold, before)
 	view, err := observer.Admin().GetLock(t.Context(), "a")
 	wantErr(t, err, nil)
-	if view.GetHolders()[0].GetFencingToken() != token || hold.Token() != token || view.GetWaiterCount() != 1 {
+	if view.Holders[0].Token != token || hold.Token() != token || view.WaiterCount != 1 {
 		t.Errorf("token %d became %v", token, view)
 	}
 	wantErr(t, hold.SetValue(t.Context(), []byte("moved")), nil)
@@ -228,7 +228,7 @@ func TestAnOperatorEndsTheSession(t *testing.T) {
 	waitForWaiters(t, c, "a", 1)
 	before := sessionID(c)
 	ended, err := c.Admin().EndSession(t.Context(), before)
-	if err != nil || !ended.GetEnded() || ended.GetHoldCount() != 1 {
+	if err != nil || !ended.Ended || ended.HoldCount != 1 {
 		t.Fatal(ended, err)
 	}
 	await(t, "the loss", hold.Lost())

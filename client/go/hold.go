@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -14,48 +16,58 @@ import (
 type held struct {
 	session *Session
 	granted granted
+	// actor is the number of the one that asked for it; 0 for none.
+	actor uint64
 }
 
+// String returns the lock's name, its token and its state.
+func (h *held) String() string {
+	return fmt.Sprintf("lock %s, token %d, %v", shown(h.Name()), h.Token(), h.State())
+}
+
+// GoString returns what String does.
+func (h *held) GoString() string { return h.String() }
+
 // Name returns the lock's name.
-func (h held) Name() string {
+func (h *held) Name() string {
 	return h.granted.lease.name
 }
 
 // Token returns the fencing token: greater than that of every earlier grant of this name. Pass it to whatever the lock protects, and let
 // that refuse a smaller token than the largest it has seen: then a holder that was paused and does not know yet that it lost the lock
 // can do no harm.
-func (h held) Token() int64 {
+func (h *held) Token() int64 {
 	return h.granted.lease.token
 }
 
 // Check returns nil while the lock is held, and otherwise why it must not be acted on: ErrSuspended, a LostError or ErrReleased. It
 // reads the clock, so that it is right also when timers are late. Cheap enough to call before every step.
-func (h held) Check() error {
+func (h *held) Check() error {
 	return h.granted.lease.check(clock.Now())
 }
 
 // State returns whether the lock is held, suspended, lost or released, by the clock at this moment.
-func (h held) State() State {
+func (h *held) State() State {
 	state, _ := h.granted.lease.stateAt(clock.Now())
 	return state
 }
 
 // Err returns nil while the lock is held or suspended, and afterwards why it is not: a LostError, or ErrReleased. Final once it is not
 // nil.
-func (h held) Err() error {
-	if err := h.Check(); err != ErrSuspended {
+func (h *held) Err() error {
+	if err := h.Check(); !errors.Is(err, ErrSuspended) {
 		return err
 	}
 	return nil
 }
 
 // Lost returns a channel that is closed when the lock is lost or released; Err says why. It stays open while the lock is only suspended.
-func (h held) Lost() <-chan struct{} {
+func (h *held) Lost() <-chan struct{} {
 	return h.granted.lease.onEnd()
 }
 
 // Changed waits until the state differs from the given one, and returns the new state. Returns the given one if the context ends first.
-func (h held) Changed(ctx context.Context, from State) State {
+func (h *held) Changed(ctx context.Context, from State) State {
 	for {
 		changed := h.granted.lease.onChange()
 		if state := h.State(); state != from {
@@ -76,7 +88,7 @@ func (h held) Changed(ctx context.Context, from State) State {
 
 // Context returns a context that is cancelled when the lock is lost, with the cause ErrLost, or released, with the cause ErrReleased.
 // While the lock is only suspended it is not cancelled. Call cancel to free what it takes; that does not release the lock.
-func (h held) Context(parent context.Context) (ctx context.Context, cancel context.CancelFunc) {
+func (h *held) Context(parent context.Context) (ctx context.Context, cancel context.CancelFunc) {
 	ctx, cancelCause := context.WithCancelCause(parent)
 	stop := h.granted.lease.watch(func(state State) {
 		if state == StateReleased {
@@ -91,8 +103,20 @@ func (h held) Context(parent context.Context) (ctx context.Context, cancel conte
 	}
 }
 
+// Work begins work under the lock that Do can't run, because something else calls it and tells when it has ended. The context is that of
+// Do: cancelled when the lock is lost or the client is closed, and the flow of the actor. Call done when the work has ended, after the
+// release: closing the client waits for that. Calling it again does nothing.
+func (h *held) Work(parent context.Context) (ctx context.Context, done func()) {
+	running, body, _ := h.session.bodies.begin(parent, h.Name(), "", h.actor)
+	ctx, cancel := h.Context(running)
+	return ctx, func() {
+		cancel()
+		h.session.bodies.end(body)
+	}
+}
+
 // ValidFor returns the time left until the lock is lost unless a heartbeat is answered before; 0 while it is not held.
-func (h held) ValidFor() time.Duration {
+func (h *held) ValidFor() time.Duration {
 	now := clock.Now()
 	if state, _ := h.granted.lease.stateAt(now); state != StateHeld {
 		return 0
@@ -103,7 +127,7 @@ func (h held) ValidFor() time.Duration {
 
 // LostIn returns the time left until the lock is lost, held or suspended, unless a coordinator answers before; 0 once it is lost. Use it
 // for work that continues during a suspension and must end with the loss.
-func (h held) LostIn() time.Duration {
+func (h *held) LostIn() time.Duration {
 	now := clock.Now()
 	deadline, isAlive := h.granted.lease.alive(now)
 	if !isAlive {
@@ -114,7 +138,7 @@ func (h held) LostIn() time.Duration {
 
 // EndsIn returns the time left until the lock ends because it may be held no longer (Request.MaxHold), whatever is answered, and whether
 // it has such a bound.
-func (h held) EndsIn() (left time.Duration, isBounded bool) {
+func (h *held) EndsIn() (left time.Duration, isBounded bool) {
 	l := h.granted.lease
 	now := clock.Now()
 	l.with(now, func() {
@@ -127,7 +151,7 @@ func (h held) EndsIn() (left time.Duration, isBounded bool) {
 
 // ReleaseRequested returns the last request of an operator to release the lock, and whether there is one. Nothing happens if it is not
 // heeded.
-func (h held) ReleaseRequested() (ReleaseRequest, bool) {
+func (h *held) ReleaseRequested() (ReleaseRequest, bool) {
 	l := h.granted.lease
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -139,7 +163,7 @@ func (h held) ReleaseRequested() (ReleaseRequest, bool) {
 
 // AwaitReleaseRequest waits until an operator asks for the release of the lock, at once if one did before. Reports false when the lock
 // is lost or released, or the context ends.
-func (h held) AwaitReleaseRequest(ctx context.Context) (ReleaseRequest, bool) {
+func (h *held) AwaitReleaseRequest(ctx context.Context) (ReleaseRequest, bool) {
 	for {
 		changed := h.granted.lease.onChange()
 		if h.Err() != nil {
@@ -157,7 +181,7 @@ func (h held) AwaitReleaseRequest(ctx context.Context) (ReleaseRequest, bool) {
 }
 
 // release gives the lock back. The context is only asked for the trace.
-func (h held) release(ctx context.Context) error {
+func (h *held) release(ctx context.Context) error {
 	if ctx == nil {
 		ctx = context.Background()
 	}
@@ -169,16 +193,16 @@ func (h held) release(ctx context.Context) error {
 }
 
 // settled waits while the lock is suspended. Returns a LostError if it is lost then.
-func (h held) settled() error {
+func (h *held) settled() error {
 	h.Changed(context.Background(), StateSuspended)
-	if err := h.Check(); err != ErrReleased && err != ErrSuspended {
+	if err := h.Check(); !errors.Is(err, ErrReleased) && !errors.Is(err, ErrSuspended) {
 		return err
 	}
 	return nil
 }
 
 // setValue changes the value attached to the hold.
-func (h held) setValue(ctx context.Context, value []byte) error {
+func (h *held) setValue(ctx context.Context, value []byte) error {
 	return h.session.change(ctx, h.granted, &change{kind: changeValue, value: bytes.Clone(value)})
 }
 
@@ -189,17 +213,17 @@ type Hold struct {
 	held
 }
 
-func newHold(session *Session, granted granted) *Hold {
-	return &Hold{held{session: session, granted: granted}}
+func newHold(session *Session, granted granted, actor uint64) *Hold {
+	return &Hold{held{session: session, granted: granted, actor: actor}}
 }
 
 // Count returns how many times its actor held the lock when this hold was granted, this one included: 1 except for reentrant grants.
-func (h *Hold) Count() uint32 {
-	return h.granted.holdCount
+func (h *Hold) Count() int {
+	return int(h.granted.holdCount)
 }
 
 // Permits returns how many permits of a semaphore were granted; 0 for other locks.
-func (h *Hold) Permits() uint32 {
+func (h *Hold) Permits() int64 {
 	return h.granted.lease.permits
 }
 
@@ -230,7 +254,7 @@ func (h *Hold) Downgrade(ctx context.Context) error {
 
 // Keep gives permits of a semaphore back, and keeps this many: 1 or more. A hold that has no more than that is left as it is. After an
 // error the others may be given back already.
-func (h *Hold) Keep(ctx context.Context, permits uint32) error {
+func (h *Hold) Keep(ctx context.Context, permits int64) error {
 	return h.session.change(ctx, h.granted, &change{kind: changeReduce, permits: permits})
 }
 
@@ -241,7 +265,7 @@ type Holds []*Hold
 func (h Holds) Check() error {
 	var suspended error
 	for _, hold := range h {
-		if err := hold.Check(); err == ErrSuspended {
+		if err := hold.Check(); errors.Is(err, ErrSuspended) {
 			suspended = err
 		} else if err != nil {
 			return err
@@ -293,15 +317,6 @@ func (h Holds) Release(ctx context.Context) error {
 	return nil
 }
 
-// runner is what work runs under.
-type runner interface {
-	Context(context.Context) (context.Context, context.CancelFunc)
-	// settled waits while it is suspended, and returns a LostError if it is lost.
-	settled() error
-	// end gives it up.
-	end(context.Context) error
-}
-
 func (h Holds) settled() error {
 	for _, hold := range h {
 		if err := hold.settled(); err != nil {
@@ -311,36 +326,14 @@ func (h Holds) settled() error {
 	return nil
 }
 
-func (h Holds) end(ctx context.Context) error {
-	return h.Release(ctx)
+func (h Holds) label() string {
+	names := make([]string, len(h))
+	for i, hold := range h {
+		names[i] = hold.Name()
+	}
+	return strings.Join(names, ", ")
 }
 
-// runUnder runs the work until it returns, and then gives the locks up: never before, so that nobody else gets them while it still runs.
-func runUnder(ctx context.Context, session *Session, what runner, work func(context.Context) error) (err error) {
-	under, cancel := what.Context(ctx)
-	defer cancel()
-	hasReturned := false
-	defer func() {
-		if !hasReturned {
-			// It panicked, or ended its goroutine.
-			_ = what.end(ctx)
-		}
-	}()
-	err = work(under)
-	lost := what.settled()
-	hasReturned = true
-	if released := what.end(ctx); released != nil && lost == nil && !errors.Is(released, ErrReleased) {
-		session.settings.log.Debug("the release after the work failed", "error", released)
-	}
-	if lost == nil {
-		return err
-	}
-	if err == nil || err == context.Canceled || err == ErrLost {
-		// It only says that it was stopped.
-		return lost
-	}
-	if errors.Is(err, lost) {
-		return err
-	}
-	return errors.Join(lost, err)
+func (h Holds) end(ctx context.Context) error {
+	return h.Release(ctx)
 }

@@ -74,8 +74,8 @@ func (h *hostile) duration() time.Duration {
 	return pick(h, math.MinInt64, -time.Second, -1, 0, 1, time.Millisecond, time.Second, 10*time.Second, 24*time.Hour, 24*time.Hour+1, math.MaxInt64)
 }
 
-func (h *hostile) count() uint32 {
-	return pick[uint32](h, 0, 1, 2, 5, 1_000_000, 1_000_001, math.MaxUint32)
+func (h *hostile) count() int64 {
+	return pick[int64](h, 0, 1, 2, 5, 1_000_000, 1_000_001, math.MaxUint32, math.MaxUint32+2, -1, math.MinInt64, math.MaxInt64)
 }
 
 // context returns one that ends soon, has ended, or is nil.
@@ -107,7 +107,7 @@ func (h *hostile) one(c *leasehold.Client) leasehold.Request {
 }
 
 // several returns a request for several locks.
-func (h *hostile) several(c *leasehold.Client) leasehold.RequestAll {
+func (h *hostile) several(c *leasehold.Client) leasehold.MultiRequest {
 	request := c.LockAll(h.names()...)
 	if h.IntN(2) == 0 {
 		var specs []leasehold.LockSpec
@@ -115,7 +115,7 @@ func (h *hostile) several(c *leasehold.Client) leasehold.RequestAll {
 			specs = append(specs, pick(h, leasehold.LockSpec{}, leasehold.Exclusive(name), leasehold.Shared(name).AtLeast(h.count()),
 				leasehold.Permits(name, h.count(), h.count()).AtLeast(h.count()).LimitRevision(h.count())))
 		}
-		request = c.LockSpecs(specs...)
+		request = c.LockAllOf(specs...)
 	}
 	return pick(h, request, request.Shared(), request.Reentrant(), request.Wait(h.duration()), request.Value(h.value()),
 		request.LockDelay(h.duration()), request.MaxHold(h.duration()), request.Actor(leasehold.NewActor()))
@@ -314,13 +314,13 @@ func TestHostileCallsCostNothingButThemselves(t *testing.T) {
 	var left *leasehold.LockView
 	defer func() {
 		if left != nil {
-			t.Logf("held in session %s, ours is %s: %v", left.GetHolders()[0].GetSessionId(), sessionID(c), left)
+			t.Logf("held in session %s, ours is %s: %v", left.Holders[0].SessionID, sessionID(c), left)
 		}
 	}()
 	servertest.Until(t, "all other locks to be free", func() bool {
 		for lock, err := range observer.Admin().ListLocks(t.Context(), "") {
 			wantErr(t, err, nil)
-			if lock.GetName() != "important" && len(lock.GetHolders()) > 0 {
+			if lock.Name != "important" && len(lock.Holders) > 0 {
 				left = lock
 				return false
 			}
@@ -338,7 +338,7 @@ func TestHostileCallsCostNothingButThemselves(t *testing.T) {
 	})
 	view, err := observer.Admin().GetLock(t.Context(), "important")
 	wantErr(t, err, nil)
-	if len(view.GetHolders()) != 1 || view.GetHolders()[0].GetFencingToken() != important.Token() {
+	if len(view.Holders) != 1 || view.Holders[0].Token != important.Token() {
 		t.Errorf("the lock became %v", view)
 	}
 	wantErr(t, important.Release(t.Context()), nil)

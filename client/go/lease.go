@@ -38,13 +38,58 @@ func releaseRequest(asked *leaseholdv1.SessionReleaseRequested, now moment) Rele
 	return ReleaseRequest{Reason: asked.GetReason(), until: until}
 }
 
+// losses are the losses of all locks of a session, for whoever waits for one.
+type losses struct {
+	mu sync.Mutex
+	// next is closed, and forgotten, at the next loss; nil if nobody waits.
+	next   chan struct{}
+	isOver bool
+}
+
+// onNext returns a channel that is closed at the next loss, and is closed once the session is over.
+func (l *losses) onNext() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	next := l.next
+	if next == nil {
+		next = make(chan struct{})
+		l.next = next
+	}
+	if l.isOver {
+		l.close()
+	}
+	return next
+}
+
+func (l *losses) note() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.close()
+}
+
+func (l *losses) over() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.isOver = true
+	l.close()
+}
+
+func (l *losses) close() {
+	if l.next != nil {
+		close(l.next)
+		l.next = nil
+	}
+}
+
 // lease is the state of one hold, which its Hold and its session share: held, suspended, or ended. All of them agree about its state
 // at any moment.
 type lease struct {
 	name  string
 	token int64
 	// permits is the number of permits of a semaphore; 0 in other modes.
-	permits uint32
+	permits int64
+	// losses hears of its loss; nil if nothing does.
+	losses *losses
 
 	mu sync.Mutex
 	// state is StateHeld or StateSuspended until it is found ended.
@@ -73,7 +118,7 @@ type lease struct {
 }
 
 // newLease returns a hold that lasts until the deadline unless it is extended, and never longer than endsAt.
-func newLease(name string, token int64, permits uint32, deadline, endsAt moment) *lease {
+func newLease(name string, token int64, permits int64, deadline, endsAt moment) *lease {
 	return &lease{
 		name:    name,
 		token:   token,
@@ -131,6 +176,9 @@ func (l *lease) with(now moment, change func()) {
 		watchers, l.watchers = l.watchers, nil
 	}
 	l.mu.Unlock()
+	if state == StateLost && before != StateLost && l.losses != nil {
+		l.losses.note()
+	}
 	for _, watcher := range watchers {
 		watcher(state)
 	}

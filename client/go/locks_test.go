@@ -48,13 +48,14 @@ func exclusive(t *testing.T, c *leasehold.Client) {
 				t.Errorf("token %d after %d", hold.Token(), last)
 			}
 			last = hold.Token()
-			_, err := c.Lock("exclusive").Try(ctx)
+			others := leasehold.NewFlow(ctx)
+			_, err := c.Lock("exclusive").Try(others)
 			wantErr(t, err, leasehold.ErrBusy)
 			var busy *leasehold.AcquireError
-			if !errors.As(err, &busy) || busy.Holder.GetClientName() != "tests" || string(busy.Holder.GetValue()) != "me" {
+			if !errors.As(err, &busy) || busy.Holder.ClientName != "tests" || string(busy.Holder.Value) != "me" {
 				t.Errorf("the error does not say who holds it: %v", err)
 			}
-			_, err = c.Lock("exclusive").Wait(20 * time.Millisecond).Acquire(ctx)
+			_, err = c.Lock("exclusive").Wait(20 * time.Millisecond).Acquire(others)
 			wantErr(t, err, leasehold.ErrTimedOut)
 			// It counts from the last heartbeat, of which there are three in each TTL.
 			if left := hold.ValidFor(); left < 5*time.Second || left > 10*time.Second {
@@ -63,7 +64,7 @@ func exclusive(t *testing.T, c *leasehold.Client) {
 			wantErr(t, hold.SetValue(ctx, []byte("still me")), nil)
 			view, err := c.Admin().GetLock(ctx, "exclusive")
 			wantErr(t, err, nil)
-			if value := string(view.GetHolders()[0].GetValue()); value != "still me" {
+			if value := string(view.Holders[0].Value); value != "still me" {
 				t.Errorf("the value is %q", value)
 			}
 			return hold.Check()
@@ -93,7 +94,7 @@ func shared(t *testing.T, c *leasehold.Client) {
 
 func several(t *testing.T, c *leasehold.Client) {
 	ctx := t.Context()
-	holds, err := c.LockSpecs(leasehold.Exclusive("several/1"), leasehold.Shared("several/2"), leasehold.Permits("several/3", 2, 3)).
+	holds, err := c.LockAllOf(leasehold.Exclusive("several/1"), leasehold.Shared("several/2"), leasehold.Permits("several/3", 2, 3)).
 		Acquire(ctx)
 	wantErr(t, err, nil)
 	if names := []string{holds[0].Name(), holds[1].Name(), holds[2].Name()}; !slices.Equal(names, []string{"several/1", "several/2", "several/3"}) {
@@ -300,7 +301,7 @@ func forced(t *testing.T, c *leasehold.Client) {
 	waitForWaiters(t, c, "forced", 1)
 	view, err := c.Admin().GetLock(t.Context(), "forced")
 	wantErr(t, err, nil)
-	_, err = c.Admin().ForceReleaseWaiter(t.Context(), "forced", view.GetWaiters()[0].GetNumber())
+	_, err = c.Admin().ForceReleaseWaiter(t.Context(), "forced", view.Waiters[0].Number)
 	wantErr(t, err, nil)
 	wantErr(t, await(t, "the end of the wait", errs), leasehold.ErrForceReleased)
 	wantErr(t, hold.Release(t.Context()), nil)

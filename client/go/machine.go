@@ -127,6 +127,8 @@ type machine struct {
 	draw  func() ownerID
 	log   *slog.Logger
 	holds holds
+	// losses hears of the loss of each hold; nil if nothing does.
+	losses *losses
 	// waiting are the waiting acquires, by the order in which they were asked for.
 	waiting map[uint64]*waiting
 	// waitsEndAt is a lower bound: no wait ends before it.
@@ -144,8 +146,8 @@ type machine struct {
 	resumeUntil moment
 	// stoppedUntil is, if there is no stream because its coordinator stopped, the time until which the store keeps holds and places.
 	stoppedUntil moment
-	// ending is set when this process wants the session to end.
-	ending bool
+	// ending is set when this process wants the session to end; refusing, when it is about to want that.
+	ending, refusing bool
 	// unreachable is why there is no stream, if attempts to connect have failed since the last one.
 	unreachable *ConnectError
 	// outputs is what is to be done, in this order. Whoever does it empties it.
@@ -321,6 +323,16 @@ func (m *machine) streamEnded(now moment, number uint64, end streamEnd) {
 	}
 	m.wakeForWaits()
 	m.askNextIfDue(now)
+}
+
+// refuse ends all waits, and lets no acquire begin any more, because the session is about to be closed. What is held is held on.
+func (m *machine) refuse(now moment) {
+	m.expire(now)
+	m.refusing = true
+	for _, refused := range m.takeWaiting(func(*waiting) bool { return true }) {
+		m.abandon(refused)
+		m.fail(refused, &AcquireError{Kind: ErrClosed})
+	}
 }
 
 // close ends the session. Its holds are lost before the coordinator hears of it.

@@ -172,11 +172,12 @@ func (m *machine) hold(asked *waiting, locks []*leaseholdv1.GrantedLock, bounded
 			}
 		}
 		// Coordinators that name no number grant all that was asked for.
-		permits := lock.GetPermits()
+		permits := int64(lock.GetPermits())
 		if permits == 0 {
 			permits = asked.spec.locks[i].permits
 		}
 		held := newLease(asked.spec.locks[i].name, lock.GetFencingToken(), permits, deadline, endsAt)
+		held.losses = m.losses
 		key := m.holds.insert(held, lock.GetOwnerId(), asked.spec.lockDelay, min(deadline, endsAt))
 		grants[i] = granted{key: key, lease: held, holdCount: lock.GetHoldCount()}
 	}
@@ -204,9 +205,9 @@ func (m *machine) notGranted(id uint64, answer *leaseholdv1.SessionNotGranted) {
 		outcome == leaseholdv1.AcquireOutcome_ACQUIRE_OUTCOME_TIMED_OUT
 	switch {
 	case isOver && asked.spec.isTry():
-		m.fail(asked, &AcquireError{Kind: ErrBusy, Holder: answer.GetHolder()})
+		m.fail(asked, &AcquireError{Kind: ErrBusy, Holder: some(answer.GetHolder(), holderOf)})
 	case isOver && asked.spec.waits:
-		m.fail(asked, &AcquireError{Kind: ErrTimedOut, Wait: asked.spec.wait, Holder: answer.GetHolder()})
+		m.fail(asked, &AcquireError{Kind: ErrTimedOut, Wait: asked.spec.wait, Holder: some(answer.GetHolder(), holderOf)})
 	default:
 		m.fail(asked, acquireRefused(protocolFailure(fmt.Sprintf("the coordinator ended the acquire unasked: %v", outcome))))
 	}

@@ -58,7 +58,7 @@ type change struct {
 	key     uint64
 	kind    changeKind
 	value   []byte
-	permits uint32
+	permits int64
 	reply   uint64
 	trace   string
 }
@@ -78,7 +78,7 @@ func (c *change) message(what owned) *leaseholdv1.SessionRequest {
 		}
 	case changeReduce:
 		request.Request = &leaseholdv1.SessionRequest_Reduce{
-			Reduce: &leaseholdv1.SessionReduce{Name: what.name, OwnerId: id, Permits: c.permits},
+			Reduce: &leaseholdv1.SessionReduce{Name: what.name, OwnerId: id, Permits: uint32(c.permits)},
 		}
 	}
 	return request

@@ -11,12 +11,12 @@ import (
 type LockSpec struct {
 	name    string
 	mode    leaseholdv1.LockMode
-	permits uint32
+	permits int64
 	// atLeast is the fewest permits to be content with; only if isRange is set.
-	atLeast  uint32
+	atLeast  int64
 	isRange  bool
-	limit    uint32
-	revision uint32
+	limit    int64
+	revision int64
 	// misuse says what was asked for that its mode does not have; empty for nothing.
 	misuse string
 }
@@ -32,19 +32,19 @@ func Shared(name string) LockSpec {
 }
 
 // Permits is a number of permits, 1 to limit, of the semaphore of this name and limit.
-func Permits(name string, permits, limit uint32) LockSpec {
+func Permits(name string, permits, limit int64) LockSpec {
 	return LockSpec{name: name, mode: leaseholdv1.LockMode_LOCK_MODE_SEMAPHORE, permits: permits, limit: limit}
 }
 
 // AtLeast accepts fewer permits: at least this many, 1 to those asked for. The request fails with ErrInvalid in other modes.
-func (s LockSpec) AtLeast(permits uint32) LockSpec {
+func (s LockSpec) AtLeast(permits int64) LockSpec {
 	s.atLeast, s.isRange = permits, true
 	return s.ofPermits()
 }
 
 // LimitRevision sets the revision of the decision for a semaphore's limit; see Semaphore.LimitRevision. The request fails with
 // ErrInvalid in other modes.
-func (s LockSpec) LimitRevision(revision uint32) LockSpec {
+func (s LockSpec) LimitRevision(revision int64) LockSpec {
 	s.revision = revision
 	return s.ofPermits()
 }
@@ -142,8 +142,8 @@ func (s *acquireSpec) message(waits bool, wait time.Duration) *leaseholdv1.Sessi
 		if !lock.inSameMode(s.locks[0]) {
 			for _, lock := range s.locks {
 				asked.Locks = append(asked.Locks, &leaseholdv1.LockSpec{
-					Name: lock.name, Mode: lock.mode, Permits: lock.permits, Limit: lock.limit,
-					LimitRevision: lock.revision, PermitsAtLeast: lock.atLeast,
+					Name: lock.name, Mode: lock.mode, Permits: uint32(lock.permits), Limit: uint32(lock.limit),
+					LimitRevision: uint32(lock.revision), PermitsAtLeast: uint32(lock.atLeast),
 				})
 			}
 			return asked
@@ -152,8 +152,8 @@ func (s *acquireSpec) message(waits bool, wait time.Duration) *leaseholdv1.Sessi
 	// Coordinators of every version know one mode for all.
 	if len(s.locks) > 0 {
 		lock := s.locks[0]
-		asked.Mode, asked.Permits, asked.Limit = lock.mode, lock.permits, lock.limit
-		asked.LimitRevision, asked.PermitsAtLeast = lock.revision, lock.atLeast
+		asked.Mode, asked.Permits, asked.Limit = lock.mode, uint32(lock.permits), uint32(lock.limit)
+		asked.LimitRevision, asked.PermitsAtLeast = uint32(lock.revision), uint32(lock.atLeast)
 		asked.Name = lock.name
 	}
 	if s.several {

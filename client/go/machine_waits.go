@@ -64,7 +64,7 @@ func (m *machine) acquire(now moment, id uint64, spec acquireSpec, call acquireC
 	if spec.waits && spec.wait > 0 {
 		asked.deadline = now.After(spec.wait)
 	}
-	if m.ending {
+	if m.ending || m.refusing {
 		m.fail(asked, &AcquireError{Kind: ErrClosed})
 		return
 	}
@@ -248,7 +248,7 @@ func acquireRefused(failure *Failure) *AcquireError {
 		if parsed != nil {
 			err.Kind = ErrRefused
 		}
-		err.Limit = uint32(limit)
+		err.Limit = int64(limit)
 	}
 	return err
 }

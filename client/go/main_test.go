@@ -19,6 +19,10 @@ func TestMain(m *testing.M) {
 		beHolder(endpoint)
 		return
 	}
+	if endpoint := os.Getenv(workerEndpoint); endpoint != "" {
+		beWorker(endpoint, os.Getenv("LEASEHOLD_TEST_FILE"))
+		return
+	}
 	goleak.VerifyTestMain(m)
 }
 
@@ -67,11 +71,11 @@ func await[T any](t testing.TB, what string, channel <-chan T) (value T) {
 }
 
 // waitForWaiters waits until so many wait for a lock.
-func waitForWaiters(t testing.TB, c *leasehold.Client, name string, count uint64) {
+func waitForWaiters(t testing.TB, c *leasehold.Client, name string, count int64) {
 	t.Helper()
 	servertest.Until(t, "the waiters of "+name, func() bool {
 		view, err := c.Admin().GetLock(t.Context(), name)
-		return err == nil && view.GetWaiterCount() == count
+		return err == nil && view.WaiterCount == count
 	})
 }
 

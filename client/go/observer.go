@@ -57,8 +57,11 @@ func (v *leaderView) interrupted() {
 
 func (v *leaderView) told(told *leaseholdv1.ObserveResponse) (change LeaderChange, isChange bool) {
 	v.skipped = v.skipped || told.GetSkipped()
-	leader := told.GetLeader()
-	token := leader.GetFencingToken()
+	leader := some(told.GetLeader(), leaderOf)
+	var token int64
+	if leader != nil {
+		token = leader.Token
+	}
 	// A coordinator that is behind the one before it will catch up. A holder that does not use Leasehold has no token.
 	isPast := token != 0 && token < v.newest
 	if isPast || v.hasLast && isSameLeader(v.last, leader) {
@@ -76,5 +79,5 @@ func isSameLeader(one, other *Leader) bool {
 	if one == nil || other == nil {
 		return one == other
 	}
-	return one.GetFencingToken() == other.GetFencingToken() && bytes.Equal(one.GetValue(), other.GetValue())
+	return one.Token == other.Token && bytes.Equal(one.Value, other.Value)
 }

@@ -2,6 +2,7 @@ package leasehold
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"maps"
 	"net"
@@ -28,6 +29,7 @@ type options struct {
 	connectTimeout time.Duration
 	backoffMin     time.Duration
 	backoffMax     time.Duration
+	wait           time.Duration
 	log            *slog.Logger
 	propagate      func(context.Context, map[string]string)
 }
@@ -38,6 +40,8 @@ type sessionOptions struct {
 	ttl        time.Duration
 	grace      time.Duration
 	metadata   map[string]string
+	// closeTimeout is how long a close waits for work.
+	closeTimeout time.Duration
 }
 
 // open returns the message that opens a session.
@@ -99,6 +103,18 @@ func WithSessionMetadata(key, value string) SessionOption {
 		}
 		o.metadata[key] = value
 	})
+}
+
+// WithCloseTimeout sets how long closing waits for work that runs under locks (Request.Do, Election.Run) and was told to stop: 0 does not
+// wait. Default: 10 s.
+func WithCloseTimeout(timeout time.Duration) SessionOption {
+	return sessionOption(func(o *sessionOptions) { o.closeTimeout = timeout })
+}
+
+// WithWait sets the time to wait of each request for locks that sets none (Request.Wait): at most 24 h. Elections are not bounded by it.
+// Default, also for 0: as long as it takes.
+func WithWait(wait time.Duration) Option {
+	return option(func(o *options) { o.wait = wait })
 }
 
 // WithConnectTimeout sets how long an attempt to connect may take, and as long again until the session is open; less if a hold would
@@ -173,9 +189,11 @@ type settings struct {
 	connectTimeout time.Duration
 	backoffMin     time.Duration
 	backoffMax     time.Duration
-	credentials    *clientCredentials
-	log            *slog.Logger
-	propagate      func(context.Context, map[string]string)
+	// wait is that of requests that set none; 0 for as long as it takes.
+	wait        time.Duration
+	credentials *clientCredentials
+	log         *slog.Logger
+	propagate   func(context.Context, map[string]string)
 	// lookup returns the addresses of a host: as the system knows them, or a test.
 	lookup func(ctx context.Context, host string) ([]string, error)
 }
@@ -188,6 +206,8 @@ func newSettings(endpoints string, all options) (*settings, error) {
 	switch {
 	case all.connectTimeout <= 0 || all.backoffMin <= 0 || all.backoffMax <= 0:
 		return nil, invalidSetting("time-outs and pauses must be positive")
+	case all.wait < 0 || all.wait > longestWait:
+		return nil, invalidSetting(fmt.Sprintf("WithWait must be 0 to 24 h, got %v", all.wait))
 	case all.backoffMin > all.backoffMax:
 		return nil, invalidSetting("the least pause is greater than the longest")
 	}
@@ -207,6 +227,7 @@ func newSettings(endpoints string, all options) (*settings, error) {
 		connectTimeout: all.connectTimeout,
 		backoffMin:     all.backoffMin,
 		backoffMax:     all.backoffMax,
+		wait:           all.wait,
 		credentials:    credentials,
 		log:            log,
 		propagate:      all.propagate,
@@ -214,14 +235,14 @@ func newSettings(endpoints string, all options) (*settings, error) {
 	}, nil
 }
 
-func newOptions(set []Option) options {
+func newOptions(opts []Option) options {
 	all := options{
-		session:        sessionOptions{clientName: defaultClientName()},
+		session:        sessionOptions{clientName: defaultClientName(), closeTimeout: 10 * time.Second},
 		connectTimeout: 5 * time.Second,
 		backoffMin:     50 * time.Millisecond,
 		backoffMax:     2 * time.Second,
 	}
-	for _, o := range set {
+	for _, o := range opts {
 		o.apply(&all)
 	}
 	return all

@@ -71,7 +71,7 @@ func TestWrongPortsAreToldApartAndNotRetried(t *testing.T) {
 		is   error
 		says string
 	}{
-		"the admin port":            {plain.AdminURL, leasehold.ErrUnavailable, "7420"},
+		"the admin port":            {plain.AdminURL, leasehold.ErrUnavailable, "its page (7421 by default); check that the port is a coordinator's gRPC port (7420 by default)"},
 		"the admin port, https":     {as("https", plain.AdminURL), leasehold.ErrUnavailable, "does not speak TLS"},
 		"https to http":             {as("https", plain.URL), leasehold.ErrUnavailable, "use http://"},
 		"http to https":             {as("http", encrypted.URL), leasehold.ErrUnavailable, "use https://"},

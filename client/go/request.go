@@ -16,7 +16,8 @@ import (
 var lastActor atomic.Uint64
 
 // Actor is a sequential flow inside a client, such as a goroutine, that does one thing after the other: the unit of reentrancy and of
-// deadlocks. A request without an actor has no relation to any other request, not even of the same session. With one:
+// deadlocks. The work of Request.Do and Election.Run is such a flow by itself, as far as it passes its context on. A request without an
+// actor has no relation to any other request, not even of the same session. With one:
 //
 //   - the actor can hold a lock more than once, with Request.Reentrant, where two goroutines that share a client still exclude each
 //     other;
@@ -54,13 +55,50 @@ func (r request) acquire(ctx context.Context, spec acquireSpec) (Holds, error) {
 	if err != nil {
 		return nil, &AcquireError{Name: spec.label(), Kind: ErrClosed, Cause: err}
 	}
+	if wait := session.settings.wait; wait > 0 && !spec.waits {
+		spec.setWait(wait)
+	}
 	return session.acquire(ctx, spec)
+}
+
+// do acquires the locks and runs the work under them.
+func (r request) do(ctx context.Context, work func(context.Context, Holds) error) error {
+	if work == nil {
+		return &AcquireError{Name: r.spec.label(), Kind: ErrInvalid, Cause: errNoWork}
+	}
+	if r.spec.actor == 0 {
+		r.spec.actor = flowOf(ctx).actor
+	}
+	if r.spec.actor == 0 {
+		r.spec.actor = NewActor().number
+	}
+	holds, err := r.acquire(ctx, r.spec)
+	if err != nil {
+		return err
+	}
+	return runUnder(ctx, holds[0].session, holds, r.spec.actor, func(ctx context.Context) error { return work(ctx, holds) })
+}
+
+// tryDo does what do does if the locks are free. Reports whether the work ran.
+func (r request) tryDo(ctx context.Context, work func(context.Context, Holds) error) (ran bool, err error) {
+	r.spec.setWait(0)
+	var tried func(context.Context, Holds) error
+	if work != nil {
+		tried = func(ctx context.Context, holds Holds) error {
+			ran = true
+			return work(ctx, holds)
+		}
+	}
+	if err = r.do(ctx, tried); !ran && errors.Is(err, ErrBusy) {
+		return false, nil
+	}
+	return ran, err
 }
 
 // on returns the session to ask on.
 func (r request) on(ctx context.Context) (*Session, error) {
 	if r.session == nil {
-		return nil, invalidField("client", "must not be nil: a client or a session makes requests")
+		return nil, errNoClient
 	}
 	if err := checkContext(ctx); err != nil {
 		return nil, err
@@ -102,8 +140,8 @@ func (r Request) Shared() Request {
 	return r
 }
 
-// Wait sets the time to wait: 0 to 24 h, where 0 means not to wait. Default: as long as it takes, over reconnects too, until the context
-// ends.
+// Wait sets the time to wait: 0 to 24 h, where 0 means not to wait. Default: that of WithWait, or else as long as it takes, over reconnects
+// too, until the context ends.
 func (r Request) Wait(wait time.Duration) Request {
 	r.request.spec.setWait(wait)
 	return r
@@ -130,14 +168,14 @@ func (r Request) MaxHold(bound time.Duration) Request {
 	return r
 }
 
-// Actor asks in the name of an actor. Default: none.
+// Actor asks in the name of an actor. Default: that of the work whose context the request is made with, or else none.
 func (r Request) Actor(actor Actor) Request {
 	r.request.spec.actor = actor.number
 	return r
 }
 
 // Reentrant allows the actor to hold what it holds already once more, under the same token. The lock comes free when the last of its
-// holds is released. Needs an Actor.
+// holds is released. Needs an Actor, or the context of work.
 func (r Request) Reentrant() Request {
 	r.request.spec.reentrant = true
 	return r
@@ -163,17 +201,30 @@ func (r Request) Try(ctx context.Context) (*Hold, error) {
 // lost, the work's context is cancelled with the cause ErrLost; Do then waits for the work to return. While the lock is only suspended,
 // the work goes on, and Hold.Check tells it not to act.
 //
+// The requests that the work makes with its context are those of one flow: they ask in the name of the request's Actor, or of one of their
+// own, so that asking for the lock again fails at once with ErrSelfDeadlock, or succeeds with Reentrant. See NewFlow for goroutines.
+//
+// When the client or the session is closed, the work's context is cancelled with the cause ErrClosed. Closing then waits for the work to
+// return, before it lets go of the lock. Do returns ErrClosed if the work says that it was cancelled.
+//
 // Returns the work's error. If the lock was lost before the work was done, the error is ErrLost, and also the work's own if that says
 // more: the work counts only if it ran under the lock from beginning to end.
 func (r Request) Do(ctx context.Context, work func(ctx context.Context, hold *Hold) error) error {
+	return r.request.do(ctx, ofOne(work))
+}
+
+// TryDo does what Do does if the lock is free, and reports whether the work ran. A lock that is busy is no error: then it returns false and
+// nil. Ignores Wait.
+func (r Request) TryDo(ctx context.Context, work func(ctx context.Context, hold *Hold) error) (ran bool, err error) {
+	return r.request.tryDo(ctx, ofOne(work))
+}
+
+// ofOne returns work under several locks that is work under the first; nil for nil.
+func ofOne(work func(context.Context, *Hold) error) func(context.Context, Holds) error {
 	if work == nil {
-		return &AcquireError{Name: r.request.spec.label(), Kind: ErrInvalid, Cause: errNoWork}
+		return nil
 	}
-	hold, err := r.Acquire(ctx)
-	if err != nil {
-		return err
-	}
-	return runUnder(ctx, hold.session, Holds{hold}, func(ctx context.Context) error { return work(ctx, hold) })
+	return func(ctx context.Context, holds Holds) error { return work(ctx, holds[0]) }
 }
 
 func first(holds Holds, err error) (*Hold, error) {
@@ -183,75 +234,73 @@ func first(holds Holds, err error) (*Hold, error) {
 	return holds[0], nil
 }
 
-// RequestAll is a request for several locks, which are granted all together or not at all. The order of the names does not matter for
+// MultiRequest is a request for several locks, which are granted all together or not at all. The order of the names does not matter for
 // deadlocks: requests for several names never block one another for good. Its settings return a changed copy. Nothing is sent before Do,
 // Acquire or Try. Errors name all of the locks, with commas in between.
-type RequestAll struct {
+type MultiRequest struct {
 	request request
 }
 
 // Shared asks for shared holds of all of the locks; see Request.Shared.
-func (r RequestAll) Shared() RequestAll {
+func (r MultiRequest) Shared() MultiRequest {
 	r.request.spec.setShared()
 	return r
 }
 
 // Wait sets the time to wait; see Request.Wait.
-func (r RequestAll) Wait(wait time.Duration) RequestAll {
+func (r MultiRequest) Wait(wait time.Duration) MultiRequest {
 	r.request.spec.setWait(wait)
 	return r
 }
 
 // Value attaches a value to each hold; see Request.Value.
-func (r RequestAll) Value(value []byte) RequestAll {
+func (r MultiRequest) Value(value []byte) MultiRequest {
 	r.request.spec.value = bytes.Clone(value)
 	return r
 }
 
 // LockDelay sets the lock-delay of each hold; see Request.LockDelay.
-func (r RequestAll) LockDelay(delay time.Duration) RequestAll {
+func (r MultiRequest) LockDelay(delay time.Duration) MultiRequest {
 	r.request.spec.lockDelay = delay
 	return r
 }
 
 // MaxHold bounds the time for which each lock is held; see Request.MaxHold.
-func (r RequestAll) MaxHold(bound time.Duration) RequestAll {
+func (r MultiRequest) MaxHold(bound time.Duration) MultiRequest {
 	r.request.spec.setMaxHold(bound)
 	return r
 }
 
 // Actor asks in the name of an actor; see Request.Actor.
-func (r RequestAll) Actor(actor Actor) RequestAll {
+func (r MultiRequest) Actor(actor Actor) MultiRequest {
 	r.request.spec.actor = actor.number
 	return r
 }
 
 // Reentrant allows the actor to hold what it holds already once more; see Request.Reentrant.
-func (r RequestAll) Reentrant() RequestAll {
+func (r MultiRequest) Reentrant() MultiRequest {
 	r.request.spec.reentrant = true
 	return r
 }
 
 // Acquire waits for all of the locks; see Request.Acquire.
-func (r RequestAll) Acquire(ctx context.Context) (Holds, error) {
+func (r MultiRequest) Acquire(ctx context.Context) (Holds, error) {
 	return r.request.acquire(ctx, r.request.spec)
 }
 
 // Try acquires the locks if all are free; see Request.Try.
-func (r RequestAll) Try(ctx context.Context) (Holds, error) {
+func (r MultiRequest) Try(ctx context.Context) (Holds, error) {
 	return r.request.try(ctx)
 }
 
 // Do acquires the locks, runs the work while holding them, and releases them; see Request.Do. The loss of one stops the work.
-func (r RequestAll) Do(ctx context.Context, work func(ctx context.Context, holds Holds) error) error {
-	if work == nil {
-		return &AcquireError{Name: r.request.spec.label(), Kind: ErrInvalid, Cause: errNoWork}
-	}
-	holds, err := r.Acquire(ctx)
-	if err != nil {
-		return err
-	}
-	return runUnder(ctx, holds[0].session, holds, func(ctx context.Context) error { return work(ctx, holds) })
+func (r MultiRequest) Do(ctx context.Context, work func(ctx context.Context, holds Holds) error) error {
+	return r.request.do(ctx, work)
+}
+
+// TryDo does what Do does if all locks are free, and reports whether the work ran; see Request.TryDo.
+func (r MultiRequest) TryDo(ctx context.Context, work func(ctx context.Context, holds Holds) error) (ran bool, err error) {
+	return r.request.tryDo(ctx, work)
 }
 
 // Semaphore is a name that is held by permits, up to a limit. Every request names the limit: those who hold or wait for permits agree on
@@ -260,26 +309,26 @@ func (r RequestAll) Do(ctx context.Context, work func(ctx context.Context, holds
 type Semaphore struct {
 	session  func() (*Session, error)
 	name     string
-	limit    uint32
-	revision uint32
+	limit    int64
+	revision int64
 }
 
 // LimitRevision sets the revision of the decision for this limit, for example the number of the deployment that changes it. A request with
 // a greater revision than the one in force replaces the limit at once; one with a smaller revision follows the limit in force. To go back,
-// use a greater revision again. Default: 0.
-func (s Semaphore) LimitRevision(revision uint32) Semaphore {
+// use a greater revision again. 0 to 4294967295. Default: 0.
+func (s Semaphore) LimitRevision(revision int64) Semaphore {
 	s.revision = revision
 	return s
 }
 
 // Permits requests this many permits: 1 to the limit.
-func (s Semaphore) Permits(permits uint32) Request {
+func (s Semaphore) Permits(permits int64) Request {
 	return s.request(Permits(s.name, permits, s.limit))
 }
 
 // PermitsBetween requests as many permits as are free when its turn comes, but no fewer than least and no more than most: 1 to the limit
 // each. Hold.Permits says how many were granted.
-func (s Semaphore) PermitsBetween(least, most uint32) Request {
+func (s Semaphore) PermitsBetween(least, most int64) Request {
 	return s.request(Permits(s.name, most, s.limit).AtLeast(least))
 }
 
@@ -300,22 +349,22 @@ func (e entry) Lock(name string) Request {
 
 // LockAll requests exclusive holds of several locks: 1 to 64 of different names unless the coordinator is
 // configured otherwise, all together or none.
-func (e entry) LockAll(names ...string) RequestAll {
+func (e entry) LockAll(names ...string) MultiRequest {
 	specs := make([]LockSpec, len(names))
 	for i, name := range names {
 		specs[i] = Exclusive(name)
 	}
-	return e.LockSpecs(specs...)
+	return e.LockAllOf(specs...)
 }
 
-// LockSpecs requests several locks, each in a mode of its own: 1 to 64 of different names unless the coordinator is
+// LockAllOf requests several locks, each in a mode of its own: 1 to 64 of different names unless the coordinator is
 // configured otherwise, all together or none.
-func (e entry) LockSpecs(specs ...LockSpec) RequestAll {
-	return RequestAll{request{session: e.session, spec: acquireSpec{locks: slices.Clone(specs), several: true}}}
+func (e entry) LockAllOf(specs ...LockSpec) MultiRequest {
+	return MultiRequest{request{session: e.session, spec: acquireSpec{locks: slices.Clone(specs), several: true}}}
 }
 
 // Semaphore returns the semaphore of this name with limit permits: 1 to 1000000.
-func (e entry) Semaphore(name string, limit uint32) Semaphore {
+func (e entry) Semaphore(name string, limit int64) Semaphore {
 	return Semaphore{session: e.session, name: name, limit: limit}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"io"
 	mathrand "math/rand/v2"
 	"slices"
@@ -35,6 +36,9 @@ type Session struct {
 	entry
 	settings    *settings
 	candidacies candidacies
+	bodies      bodies
+	// closeTimeout is how long Close waits for work.
+	closeTimeout time.Duration
 	// goroutines are those of the session's connections.
 	goroutines sync.WaitGroup
 	// opened is closed when the session has been open for the first time.
@@ -67,24 +71,27 @@ type Session struct {
 	drains      moment
 	lastAcquire uint64
 	isOver      bool
+	losses      losses
 }
 
 // newSession makes a session and begins to connect. If it must open, it ends when no coordinator of the first round opens it.
 func newSession(calls *calls, options sessionOptions, mustOpen bool) *Session {
 	settings := calls.settings
 	s := &Session{
-		settings: settings,
-		opened:   make(chan struct{}),
-		ended:    make(chan struct{}),
-		machine:  newMachine(options.open(), settings.connectTimeout, drawOwnerID, settings.log),
-		route:    newRoute(len(settings.endpoints), mathrand.Shuffle),
-		pauses:   newPauses(settings.backoffMin, settings.backoffMax),
-		renews:   newRenewing(),
-		hurry:    make(chan struct{}, 1),
-		mustOpen: mustOpen,
-		armed:    never,
-		drains:   never,
+		settings:     settings,
+		closeTimeout: options.closeTimeout,
+		opened:       make(chan struct{}),
+		ended:        make(chan struct{}),
+		machine:      newMachine(options.open(), settings.connectTimeout, drawOwnerID, settings.log),
+		route:        newRoute(len(settings.endpoints), mathrand.Shuffle),
+		pauses:       newPauses(settings.backoffMin, settings.backoffMax),
+		renews:       newRenewing(),
+		hurry:        make(chan struct{}, 1),
+		mustOpen:     mustOpen,
+		armed:        never,
+		drains:       never,
 	}
+	s.machine.losses = &s.losses
 	s.entry = entry{session: func() (*Session, error) { return s, nil }, calls: calls}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,6 +146,23 @@ func (s *Session) Info() (SessionInfo, bool) {
 	return *s.info, true
 }
 
+// Lost returns a channel that is closed as soon as a lock of the session is lost, for whatever reason, or the session has been closed. A
+// release is no loss. After a loss, the next call returns another channel.
+func (s *Session) Lost() <-chan struct{} {
+	return s.losses.onNext()
+}
+
+// String returns the session's id and its coordinator, or that it is not open.
+func (s *Session) String() string {
+	if info, isOpen := s.Info(); isOpen {
+		return fmt.Sprintf("session %s at coordinator %s", info.SessionID, info.Coordinator)
+	}
+	return "session that is not open"
+}
+
+// GoString returns what String does.
+func (s *Session) GoString() string { return s.String() }
+
 // DrainsIn returns the time left until the coordinator goes away, and whether it has said that it will. Nothing needs to be done about
 // it: the session moves to another coordinator by itself, with all that it holds and waits for.
 func (s *Session) DrainsIn() (time.Duration, bool) {
@@ -147,21 +171,60 @@ func (s *Session) DrainsIn() (time.Duration, bool) {
 	return s.drains.Since(clock.Now()), s.drains != never
 }
 
-// Close closes the session: its holds are lost first (with LostSessionClosed) and its acquires fail with ErrClosed, then the
-// coordinator releases everything and hands it to the next waiters. Returns when it has confirmed that and the session's goroutines
-// have ended, or after a few seconds. Closing it again does nothing.
+// Close closes the session in order. From the call on, acquires fail with ErrClosed, also those that wait. The contexts of work (Request.Do,
+// Election.Run, Hold.Work) are cancelled with the cause ErrClosed, and Close waits for the work to end: at most for the time of
+// WithCloseTimeout, then it logs a warning with the locks whose work still runs. It does not wait for work that calls it. Then every hold
+// is lost that is left (with LostSessionClosed), such as those of Acquire, and the coordinator releases everything and hands it to the next
+// waiters. Returns when it has confirmed that and the session's goroutines have ended, or after a few seconds. Closing it again waits for
+// the same.
 func (s *Session) Close() {
+	s.closeInTime(goroutine())
+}
+
+func (s *Session) closeInTime(here string) {
+	ctx, cancel := context.WithTimeout(context.Background(), s.closeTimeout)
+	defer cancel()
+	if left := s.close(ctx, here); len(left) > 0 {
+		s.settings.log.Warn("closed the session while work still ran under its locks", "locks", left, "after", s.closeTimeout)
+	}
+}
+
+// Shutdown does what Close does, and waits for work until the context ends. Returns an error with the locks whose work still ran then,
+// and the cause of the context. Work that calls it with its own context is not waited for.
+func (s *Session) Shutdown(ctx context.Context) error {
+	if err := checkContext(ctx); err != nil {
+		return err
+	}
+	return stillRunning(ctx, s.close(ctx, goroutine()))
+}
+
+// close closes the session, and returns the locks whose work still ran when the context ended.
+func (s *Session) close(ctx context.Context, here string) (left []string) {
 	s.mu.Lock()
 	now := clock.Now()
+	s.machine.refuse(now)
+	s.carryOut(now)
+	s.mu.Unlock()
+	left = s.bodies.close(ctx, here, s.ended)
+	s.mu.Lock()
+	now = clock.Now()
+	if s.isOver || s.machine.ending {
+		// Another call was first.
+		left = nil
+	}
 	s.machine.close(now)
 	s.carryOut(now)
 	s.mu.Unlock()
 	<-s.ended
 	s.goroutines.Wait()
+	return left
 }
 
 // acquire acquires locks, and returns one hold for each in the order of the request.
 func (s *Session) acquire(ctx context.Context, spec acquireSpec) (Holds, error) {
+	if spec.actor == 0 {
+		spec.actor = flowOf(ctx).actor
+	}
 	if failure := spec.check(); failure != nil {
 		return nil, &AcquireError{Name: spec.label(), Kind: ErrInvalid, Cause: failure}
 	}
@@ -183,7 +246,7 @@ func (s *Session) acquire(ctx context.Context, spec acquireSpec) (Holds, error) 
 		}
 		holds := make(Holds, len(result.granted))
 		for i, granted := range result.granted {
-			holds[i] = newHold(s, granted)
+			holds[i] = newHold(s, granted, spec.actor)
 		}
 		return holds, nil
 	case <-ctx.Done():
@@ -531,5 +594,6 @@ func (s *Session) over() {
 	if s.endRound != nil {
 		s.endRound()
 	}
+	s.losses.over()
 	close(s.ended)
 }

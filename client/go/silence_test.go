@@ -49,7 +49,7 @@ func wantOnlyHolder(t *testing.T, at *leasehold.Client, token int64, rival <-cha
 	}
 	view, err := at.Admin().GetLock(t.Context(), "a")
 	wantErr(t, err, nil)
-	if len(view.GetHolders()) != 1 || view.GetHolders()[0].GetFencingToken() != token || view.GetWaiterCount() != 1 {
+	if len(view.Holders) != 1 || view.Holders[0].Token != token || view.WaiterCount != 1 {
 		t.Errorf("the coordinator has %v", view)
 	}
 }

@@ -34,7 +34,7 @@ const (
 	// alerted is how a connection fails that a server with TLS answers with an alert, which is shorter than any HTTP/2 frame.
 	alerted = "server preface: unexpected EOF"
 	// http1Only is added to the words of a connection that a server closed which answers in HTTP/1 alone.
-	http1Only = "what answers there speaks HTTP/1 only, as the admin port of a coordinator does"
+	http1Only = "what answers there speaks HTTP/1 only, as the admin port of a coordinator does, which has its page (7421 by default)"
 	// preface is with what a client begins HTTP/2, with an empty frame of settings.
 	preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"
 	// checkPort is what to do about a port that is not the right one.

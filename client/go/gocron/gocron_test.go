@@ -389,7 +389,7 @@ func TestElectorFollowsTheElection(t *testing.T) {
 	if err := b.IsLeader(ctx); !errors.Is(err, leaseholdgocron.ErrNotLeader) {
 		t.Fatalf("got %v", err)
 	}
-	if leader, err := client.Election(election).Leader(ctx); err != nil || string(leader.GetValue()) != "a" {
+	if leader, err := client.Election(election).Leader(ctx); err != nil || string(leader.Value) != "a" {
 		t.Fatalf("the leader is %v, %v", leader, err)
 	}
 	first := a.Term().Token()
@@ -465,8 +465,8 @@ func TestLockerKeepsALockForTheSplay(t *testing.T) {
 	}
 	// If this process died now, the lock would be closed for as long.
 	view, err := client.Admin().GetLock(ctx, "cron/"+job)
-	if err != nil || view.GetLockDelay().AsDuration() != splay {
-		t.Fatalf("the lock-delay is %v, %v", view.GetLockDelay().AsDuration(), err)
+	if err != nil || view.LockDelay != splay {
+		t.Fatalf("the lock-delay is %v, %v", view.LockDelay, err)
 	}
 	if err := lock.Unlock(ctx); err != nil {
 		t.Fatal(err)

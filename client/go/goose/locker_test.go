@@ -98,7 +98,7 @@ func TestOneOfSeveralInstancesMigrates(t *testing.T) {
 			// All others have asked for the lock by then.
 			servertest.Until(t, "the other instances", func() bool {
 				view, err := watcher.Admin().GetLock(ctx, name)
-				return err == nil && view.GetWaiterCount() == instances-1
+				return err == nil && view.WaiterCount == instances-1
 			})
 			return nil
 		})
@@ -115,7 +115,7 @@ func TestOneOfSeveralInstancesMigrates(t *testing.T) {
 		t.Fatalf("the first migration ran %d times, and %d were applied", ran.Load(), applied.Load())
 	}
 	view, err := watcher.Admin().GetLock(t.Context(), name)
-	if err != nil || len(view.GetHolders()) > 0 || view.GetClosedFor() != nil {
+	if err != nil || len(view.Holders) > 0 || view.IsClosed {
 		t.Fatalf("the lock was not released: %v, %v", view, err)
 	}
 }
@@ -208,7 +208,7 @@ func TestSessionLockWaitsForTheLock(t *testing.T) {
 	go func() { locked <- patient.SessionLock(ctx, conn) }()
 	servertest.Until(t, "the waiter", func() bool {
 		view, err := client.Admin().GetLock(ctx, name)
-		return err == nil && view.GetWaiterCount() == 1
+		return err == nil && view.WaiterCount == 1
 	})
 	if err := hold.Release(ctx); err != nil {
 		t.Fatal(err)
@@ -217,7 +217,7 @@ func TestSessionLockWaitsForTheLock(t *testing.T) {
 		t.Fatal(err)
 	}
 	view, err := client.Admin().GetLock(ctx, name)
-	if err != nil || view.GetLockDelay().AsDuration() != 10*time.Second || view.GetHolders()[0].GetClientName() != "migrations" {
+	if err != nil || view.LockDelay != 10*time.Second || view.Holders[0].ClientName != "migrations" {
 		t.Fatalf("got %v, %v", view, err)
 	}
 	if err := patient.SessionUnlock(ctx, conn); err != nil {

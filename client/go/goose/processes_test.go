@@ -129,7 +129,7 @@ func awaitWaiter(t *testing.T, url string) {
 	watcher := connect(t, url)
 	servertest.Until(t, "the other instance to wait", func() bool {
 		view, err := watcher.Admin().GetLock(t.Context(), name)
-		return err == nil && view.GetWaiterCount() == 1
+		return err == nil && view.WaiterCount == 1
 	})
 }
 

@@ -106,7 +106,7 @@ func (l *Lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []b
 	switch {
 	case leader != "":
 		record := resourcelock.LeaderElectionRecord{HolderIdentity: leader, LeaseDurationSeconds: 1}
-		_ = json.Unmarshal(firstHolder(view).GetValue(), &record)
+		_ = json.Unmarshal(firstHolder(view).Value, &record)
 		record.HolderIdentity, record.LeaseDurationSeconds = leader, max(1, record.LeaseDurationSeconds)
 		return l.answer(record)
 	case lost != nil:
@@ -139,26 +139,26 @@ func (l *Lock) leaderOf(view *leasehold.LockView) string {
 	holder := firstHolder(view)
 	var record resourcelock.LeaderElectionRecord
 	switch {
-	case holder == nil && view.GetClosedFor() != nil:
+	case holder == nil && view.IsClosed:
 		return "nobody: closed by a lock-delay"
 	case holder == nil:
 		return ""
-	case json.Unmarshal(holder.GetValue(), &record) == nil && record.HolderIdentity == l.identity:
-		return l.identity + " (session " + holder.GetSessionId() + ")"
+	case json.Unmarshal(holder.Value, &record) == nil && record.HolderIdentity == l.identity:
+		return l.identity + " (session " + holder.SessionID + ")"
 	case record.HolderIdentity != "":
 		return record.HolderIdentity
-	case holder.GetForeign():
+	case holder.IsForeign:
 		return "a program that does not use Leasehold"
-	case holder.GetClientName() != "":
-		return "client " + holder.GetClientName()
+	case holder.ClientName != "":
+		return "client " + holder.ClientName
 	default:
-		return "session " + holder.GetSessionId()
+		return "session " + holder.SessionID
 	}
 }
 
 func firstHolder(view *leasehold.LockView) *leasehold.Holder {
-	if holders := view.GetHolders(); len(holders) > 0 {
-		return holders[0]
+	if holders := view.Holders; len(holders) > 0 {
+		return &holders[0]
 	}
 	return nil
 }

@@ -127,8 +127,8 @@ func TestLockDelayCoversTTLAndLeaseDuration(t *testing.T) {
 		t.Fatal(err)
 	}
 	view, err := watcher.Admin().GetLock(ctx, name)
-	if err != nil || view.GetLockDelay().AsDuration() != lockDelay {
-		t.Fatalf("the lock-delay is %v, %v", view.GetLockDelay().AsDuration(), err)
+	if err != nil || view.LockDelay != lockDelay {
+		t.Fatalf("the lock-delay is %v, %v", view.LockDelay, err)
 	}
 }
 

@@ -36,8 +36,8 @@ type request struct {
 	Election  string   `json:"election"`
 	Names     []string `json:"names"`
 	Mode      string   `json:"mode"`
-	Permits   *uint32  `json:"permits"`
-	Limit     *uint32  `json:"limit"`
+	Permits   *int64   `json:"permits"`
+	Limit     *int64   `json:"limit"`
 	WaitMS    *int64   `json:"wait_ms"`
 	LockDelay int64    `json:"lock_delay_ms"`
 	Actor     string   `json:"actor"`
@@ -343,7 +343,7 @@ func one(c *leasehold.Client, r *request) leasehold.Request {
 }
 
 // several returns the request for several locks.
-func several(c *leasehold.Client, r *request) leasehold.RequestAll {
+func several(c *leasehold.Client, r *request) leasehold.MultiRequest {
 	specs := make([]leasehold.LockSpec, len(r.Names))
 	for i, name := range r.Names {
 		specs[i] = leasehold.Exclusive(name)
@@ -353,7 +353,7 @@ func several(c *leasehold.Client, r *request) leasehold.RequestAll {
 			specs[i] = leasehold.Shared(name)
 		}
 	}
-	asked := c.LockSpecs(specs...).Value([]byte(r.Value)).LockDelay(ms(r.LockDelay))
+	asked := c.LockAllOf(specs...).Value([]byte(r.Value)).LockDelay(ms(r.LockDelay))
 	if r.WaitMS != nil {
 		asked = asked.Wait(ms(*r.WaitMS))
 	}
@@ -459,8 +459,8 @@ func observe(ctx context.Context, c *leasehold.Client, r *request) {
 		}
 		event := object{"ev": "leader", "o": r.As, "leader": nil, "skipped": change.Skipped, "boot_ns": boot()}
 		if leader := change.Leader; leader != nil {
-			seen := object{"value": string(leader.GetValue())}
-			if token := leader.GetFencingToken(); token != 0 {
+			seen := object{"value": string(leader.Value)}
+			if token := leader.Token; token != 0 {
 				seen["token"] = text(token)
 			}
 			event["leader"] = seen

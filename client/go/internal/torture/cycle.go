@@ -15,7 +15,7 @@ type cycle struct {
 	lock string
 	// mode is exclusive, shared or permits.
 	mode    string
-	permits uint32
+	permits int64
 	// waits means that the wait is bounded.
 	waits bool
 	wait  time.Duration
@@ -54,7 +54,7 @@ func drawCycle(random *rand.Rand, quorum bool) cycle {
 	default:
 		drawn.lock = fmt.Sprintf("torture/permits/%d", random.IntN(2))
 		drawn.mode = "permits"
-		drawn.permits = uint32(1 + random.IntN(limit-1))
+		drawn.permits = 1 + random.Int64N(limit-1)
 	}
 	switch wait := random.IntN(10); {
 	case wait == 0:
