@@ -36,12 +36,14 @@ type Elector struct {
 	// allowed is when IsLeader last allowed a job; zero if it never did.
 	allowed  time.Time
 	isClosed bool
+	// running are the tasks of Leading that run.
+	running sync.WaitGroup
 }
 
 // NewElector makes an elector that campaigns for the election of this name: 1 to 512 bytes of UTF-8 without control characters.
-func NewElector(client *leasehold.Client, name string, set ...Option) *Elector {
+func NewElector(client *leasehold.Client, name string, opts ...Option) *Elector {
 	ctx, resign := context.WithCancel(context.Background())
-	e := &Elector{options: newOptions(set), resign: resign, done: make(chan struct{})}
+	e := &Elector{options: newOptions(opts), resign: resign, done: make(chan struct{})}
 	election := client.Election(name)
 	if e.options.session != nil {
 		election = e.options.session.Election(name)
@@ -70,12 +72,40 @@ func NewElector(client *leasehold.Client, name string, set ...Option) *Elector {
 	return e
 }
 
-// lead keeps the leadership until it is lost or the elector is closed.
+// lead keeps the leadership until it is lost, or the elector or the client is closed, and then until the tasks of Leading have returned and
+// the splay has passed since the last job that was allowed.
 func (e *Elector) lead(ctx context.Context, term *leasehold.Term) error {
 	e.set(term, nil)
-	defer e.set(nil, nil)
 	<-ctx.Done()
+	e.set(nil, nil)
+	e.running.Wait()
+	if term.Err() == nil {
+		e.mu.Lock()
+		rest := e.options.splay - time.Since(e.allowed)
+		e.mu.Unlock()
+		time.Sleep(rest)
+	}
 	return nil
+}
+
+// Leading returns a task for gocron.NewTask that runs the work while this instance leads. Its context ends with that of the job, when the
+// leadership is lost (with the cause leasehold.ErrLost), and when the client is closed (leasehold.ErrClosed). The leadership is not given up
+// before the work has returned, unless it is lost. If this instance does not lead any more, the task returns ErrNotLeader.
+func (e *Elector) Leading(work func(ctx context.Context, term *leasehold.Term) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		e.mu.Lock()
+		term := e.term
+		if term == nil {
+			e.mu.Unlock()
+			return ErrNotLeader
+		}
+		e.running.Add(1)
+		e.mu.Unlock()
+		defer e.running.Done()
+		under, done := term.Work(ctx)
+		defer done()
+		return work(under, term)
+	}
 }
 
 func (e *Elector) set(term *leasehold.Term, err error) {
@@ -115,17 +145,12 @@ func (e *Elector) Term() *leasehold.Term {
 	return e.term
 }
 
-// Close resigns, once the splay has passed since the last job that was allowed, so that no other instance runs the same slot. From the call
-// on, no job is allowed. Returns when the election is given up. Closing it again does nothing.
+// Close resigns, once the tasks of Leading have returned and the splay has passed since the last job that was allowed, so that no other
+// instance runs the same slot. From the call on, no job is allowed. Returns when the election is given up. Closing it again does nothing.
 func (e *Elector) Close() {
 	e.mu.Lock()
-	rest := e.options.splay - time.Since(e.allowed)
-	mustWait := !e.isClosed && e.term != nil && rest > 0
 	e.isClosed = true
 	e.mu.Unlock()
-	if mustWait {
-		time.Sleep(rest)
-	}
 	e.resign()
 	<-e.done
 }

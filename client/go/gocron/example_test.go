@@ -1,6 +1,7 @@
 package leaseholdgocron_test
 
 import (
+	"context"
 	"log"
 	"testing"
 	"time"
@@ -27,8 +28,16 @@ func ExampleNewElector() {
 	if err != nil {
 		log.Fatal(err)
 	}
+	_, err = scheduler.NewJob(gocron.CronJob("0 * * * *", false), gocron.NewTask(
+		elector.Leading(func(ctx context.Context, term *leasehold.Term) error { return report(ctx, term.Token()) }),
+	))
+	if err != nil {
+		log.Fatal(err)
+	}
 	schedule(scheduler)
 }
+
+func report(ctx context.Context, token int64) error { return ctx.Err() }
 
 func ExampleNewLocker() {
 	var client *leasehold.Client

@@ -36,12 +36,14 @@ type run struct {
 	key    string
 	hold   *leasehold.Hold
 	since  time.Time
+	// done ends the work of the run, for which closing the client waits.
+	done func()
 }
 
 // NewLocker makes a locker. The name of a job's lock is the prefix followed by the job's name: give jobs names (gocron.WithName), since
 // gocron takes that of the function otherwise.
-func NewLocker(client *leasehold.Client, prefix string, set ...Option) *Locker {
-	return &Locker{client: client, prefix: prefix, options: newOptions(set), runs: make(map[string]*run)}
+func NewLocker(client *leasehold.Client, prefix string, opts ...Option) *Locker {
+	return &Locker{client: client, prefix: prefix, options: newOptions(opts), runs: make(map[string]*run)}
 }
 
 // Lock takes the lock of a job without waiting. Fails with ErrBusy if another run has it, here or at another instance, and with
@@ -57,6 +59,8 @@ func (l *Locker) Lock(ctx context.Context, key string) (gocron.Lock, error) {
 		return nil, err
 	}
 	taken := &run{locker: l, key: key, hold: hold, since: time.Now()}
+	// Its context is of no use here: gocron takes none.
+	_, taken.done = hold.Work(context.Background())
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.runs[key] = taken
@@ -64,7 +68,7 @@ func (l *Locker) Lock(ctx context.Context, key string) (gocron.Lock, error) {
 }
 
 // Hold returns the hold of the job that runs here, for its fencing token, and for contexts that end with it; nil if it does not run here.
-// gocron does not tell a job that its lock was lost: use Hold(name).Context in jobs that must not go on then.
+// gocron does not tell a job that its lock was lost, or that the client is being closed: use Hold(name).Work in jobs that take long.
 func (l *Locker) Hold(key string) *leasehold.Hold {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -101,5 +105,6 @@ func (r *run) release(ctx context.Context) error {
 		delete(r.locker.runs, r.key)
 	}
 	r.locker.mu.Unlock()
+	defer r.done()
 	return r.hold.Release(ctx)
 }

@@ -13,7 +13,8 @@
 //	defer locker.Close()
 //	scheduler, err := gocron.NewScheduler(gocron.WithDistributedLocker(locker))
 //
-// Close the elector or locker after the scheduler has been shut down, and before the client is closed.
+// Close the elector or locker after the scheduler has been shut down, and before the client is closed. If the client is closed first, it
+// waits for runs that hold a lock, and for tasks of Elector.Leading.
 //
 // Both run a slot at most once if the clocks and timers of the instances differ by less than the splay (WithSplay). Slots that come while
 // no instance leads, or after the one that took the lock has died, are not made up for.
@@ -36,9 +37,9 @@ type options struct {
 	log     *slog.Logger
 }
 
-func newOptions(set []Option) options {
+func newOptions(opts []Option) options {
 	o := options{splay: 500 * time.Millisecond}
-	for _, set := range set {
+	for _, set := range opts {
 		set(&o)
 	}
 	if o.log == nil {

@@ -30,8 +30,8 @@ var _ lock.SessionLocker = (*SessionLocker)(nil)
 // Option sets something of a SessionLocker.
 type Option func(*SessionLocker)
 
-// WithWait sets the time to wait for the lock: at most 24 h. SessionLock then fails with leasehold.ErrTimedOut. Default: 5 minutes, as for
-// goose's own locker.
+// WithWait sets the time to wait for the lock: at most 24 h. SessionLock then fails with leasehold.ErrTimedOut. With 0 it does not wait, and
+// fails with leasehold.ErrBusy if another instance migrates. Default: 5 minutes, as for goose's own locker.
 func WithWait(wait time.Duration) Option {
 	return func(l *SessionLocker) { l.wait = wait }
 }
@@ -57,23 +57,29 @@ type SessionLocker struct {
 
 	mu sync.Mutex
 	// holds are the locks of the connections.
-	holds map[*sql.Conn]*leasehold.Hold
+	holds map[*sql.Conn]held
 	// contexts are those that end with a loss.
 	contexts map[*context.CancelCauseFunc]struct{}
 }
 
+// held is the lock of a connection. done ends its work, for which closing the client waits.
+type held struct {
+	hold *leasehold.Hold
+	done func()
+}
+
 // NewSessionLocker makes a locker with the lock of this name: 1 to 512 bytes of UTF-8 without control characters. Use one name for all that
 // migrates one database.
-func NewSessionLocker(client *leasehold.Client, name string, set ...Option) *SessionLocker {
+func NewSessionLocker(client *leasehold.Client, name string, opts ...Option) *SessionLocker {
 	l := &SessionLocker{
 		request:  client.Lock,
 		name:     name,
 		wait:     5 * time.Minute,
 		delay:    10 * time.Second,
-		holds:    make(map[*sql.Conn]*leasehold.Hold),
+		holds:    make(map[*sql.Conn]held),
 		contexts: make(map[*context.CancelCauseFunc]struct{}),
 	}
-	for _, o := range set {
+	for _, o := range opts {
 		o(l)
 	}
 	return l
@@ -86,9 +92,15 @@ func (l *SessionLocker) SessionLock(ctx context.Context, conn *sql.Conn) error {
 	if err != nil {
 		return err
 	}
+	working, done := hold.Work(context.Background())
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.holds[conn] = hold
+	l.holds[conn] = held{hold, done}
+	context.AfterFunc(working, func() {
+		if errors.Is(context.Cause(working), leasehold.ErrClosed) {
+			l.end(leasehold.ErrClosed)
+		}
+	})
 	untilLoss, forget := hold.Context(context.Background())
 	context.AfterFunc(untilLoss, func() {
 		if errors.Is(context.Cause(untilLoss), leasehold.ErrLost) {
@@ -99,19 +111,19 @@ func (l *SessionLocker) SessionLock(ctx context.Context, conn *sql.Conn) error {
 				go func() { closing <- conn.Close() }()
 			}
 			<-closing
-			l.lost()
+			l.end(leasehold.ErrLost)
 		}
 		forget()
 	})
 	return nil
 }
 
-// lost ends all contexts of Context.
-func (l *SessionLocker) lost() {
+// end ends all contexts of Context.
+func (l *SessionLocker) end(cause error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for cancel := range l.contexts {
-		(*cancel)(leasehold.ErrLost)
+		(*cancel)(cause)
 	}
 	clear(l.contexts)
 }
@@ -119,13 +131,14 @@ func (l *SessionLocker) lost() {
 // SessionUnlock releases the lock. Returns a leasehold.LostError if it was lost: then another instance may have migrated at the same time.
 func (l *SessionLocker) SessionUnlock(ctx context.Context, conn *sql.Conn) error {
 	l.mu.Lock()
-	hold := l.holds[conn]
+	locked, isLocked := l.holds[conn]
 	delete(l.holds, conn)
 	l.mu.Unlock()
-	if hold == nil {
+	if !isLocked {
 		return fmt.Errorf("leaseholdgoose: this connection does not hold the lock %q", l.name)
 	}
-	err := hold.Release(ctx)
+	defer locked.done()
+	err := locked.hold.Release(ctx)
 	if errors.Is(err, leasehold.ErrUnconfirmed) {
 		// The migrations ran under the lock, which ends with its lease at the latest.
 		return nil
@@ -133,8 +146,8 @@ func (l *SessionLocker) SessionUnlock(ctx context.Context, conn *sql.Conn) error
 	return err
 }
 
-// Context returns a context that is cancelled when the lock is lost, with the cause ErrLost. Pass it to the methods of a provider. Call
-// cancel to free what it takes.
+// Context returns a context that is cancelled when the lock is lost, with the cause ErrLost, and when the client is closed, with the cause
+// ErrClosed: closing waits for the migrations to end. Pass it to the methods of a provider. Call cancel to free what it takes.
 func (l *SessionLocker) Context(parent context.Context) (ctx context.Context, cancel context.CancelFunc) {
 	ctx, cancelCause := context.WithCancelCause(parent)
 	l.mu.Lock()

@@ -224,3 +224,70 @@ func TestSessionLockWaitsForTheLock(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+func TestClosingTheClientInTheMiddleOfMigrationsLetsNobodyElseIn(t *testing.T) {
+	t.Parallel()
+	url := servertest.Start(t).URL
+	db := open(t, filepath.Join(t.TempDir(), "db"))
+	var inside, twice atomic.Int32
+	working := make(chan *leasehold.Client, 1)
+	var all sync.WaitGroup
+	start := func() {
+		client := connect(t, url)
+		locker := leaseholdgoose.NewSessionLocker(client, name)
+		all.Go(func() {
+			ctx, cancel := locker.Context(t.Context())
+			defer cancel()
+			conn, err := db.Conn(t.Context())
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer conn.Close()
+			if err := locker.SessionLock(t.Context(), conn); err != nil {
+				t.Error(err)
+				return
+			}
+			if inside.Add(1) > 1 {
+				twice.Add(1)
+			}
+			working <- client
+			<-ctx.Done()
+			if err := context.Cause(ctx); !errors.Is(err, leasehold.ErrClosed) {
+				t.Errorf("the context ended with %v", err)
+			}
+			time.Sleep(5 * time.Millisecond)
+			inside.Add(-1)
+			if err := locker.SessionUnlock(t.Context(), conn); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	start()
+	for range 100 {
+		start()
+		client := <-working
+		client.Close()
+	}
+	client := <-working
+	client.Close()
+	all.Wait()
+	if twice.Load() > 0 {
+		t.Errorf("two migrated at once %d times", twice.Load())
+	}
+}
+
+func TestABusyInstanceIsSkipped(t *testing.T) {
+	t.Parallel()
+	url := servertest.Start(t).URL
+	client := connect(t, url)
+	if _, err := client.Lock(name).Try(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	db := open(t, filepath.Join(t.TempDir(), "db"))
+	locker := leaseholdgoose.NewSessionLocker(client, name, leaseholdgoose.WithWait(0))
+	provider := newProvider(t, db, locker, func(context.Context, *sql.Tx) error { return errors.New("it migrated") })
+	if _, err := provider.Up(t.Context()); !errors.Is(err, leasehold.ErrBusy) {
+		t.Fatalf("Up returned %v", err)
+	}
+}

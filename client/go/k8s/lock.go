@@ -78,9 +78,9 @@ type Lock struct {
 
 // New makes a lock of this name: 1 to 512 bytes of UTF-8 without control characters. The identity says who leads, and must differ between
 // the candidates. The client's identity needs the permissions acquire and inspect of the name, if the coordinator has permissions.
-func New(client *leasehold.Client, name, identity string, set ...Option) *Lock {
+func New(client *leasehold.Client, name, identity string, opts ...Option) *Lock {
 	l := &Lock{client: client, name: name, identity: identity, contexts: make(map[*context.CancelCauseFunc]struct{})}
-	for _, o := range set {
+	for _, o := range opts {
 		o(&l.options)
 	}
 	return l

@@ -25,8 +25,12 @@ type term struct {
 	stopping context.Context
 	stop     context.CancelFunc
 	isEnding bool
-	// bodies are the functions of Leading that run.
+	// bodies are the functions of Leading that run; hasLed is set once there was one.
 	bodies sync.WaitGroup
+	hasLed bool
+	// working ends when the client is closed, with the cause ErrClosed; done ends the work of the term, for which closing waits.
+	working context.Context
+	done    func()
 	// ended is closed when the lock was released, and err is set to the error of that.
 	ended chan struct{}
 	err   error
@@ -42,27 +46,44 @@ func (l *Lock) current() *term {
 func (l *Lock) begin(hold *leasehold.Hold, record resourcelock.LeaderElectionRecord, lease time.Duration) {
 	t := &term{hold: hold, record: record, lease: lease, renewed: time.Now(), ended: make(chan struct{})}
 	t.stopping, t.stop = context.WithCancel(context.Background())
-	untilLoss, forget := hold.Context(context.Background())
-	context.AfterFunc(untilLoss, func() {
-		if errors.Is(context.Cause(untilLoss), leasehold.ErrLost) {
-			l.lost()
-		}
-		forget()
-	})
+	t.working, t.done = hold.Work(context.Background())
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.term = t
+	context.AfterFunc(t.working, func() { l.stopped(t) })
+	untilLoss, forget := hold.Context(context.Background())
+	context.AfterFunc(untilLoss, func() {
+		if errors.Is(context.Cause(untilLoss), leasehold.ErrLost) {
+			l.endContexts(leasehold.ErrLost)
+		}
+		forget()
+	})
 	t.timer = time.AfterFunc(lease, func() { l.expire(t) })
 }
 
-// lost ends all contexts of Context.
-func (l *Lock) lost() {
+// endContexts ends all contexts of Context.
+func (l *Lock) endContexts(cause error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for cancel := range l.contexts {
-		(*cancel)(leasehold.ErrLost)
+		(*cancel)(cause)
 	}
 	clear(l.contexts)
+}
+
+// stopped handles the close of the client: the term ends when the functions of Leading have returned, and otherwise when its elector
+// releases it or has not renewed it.
+func (l *Lock) stopped(t *term) {
+	if !errors.Is(context.Cause(t.working), leasehold.ErrClosed) {
+		return
+	}
+	l.endContexts(leasehold.ErrClosed)
+	l.mu.Lock()
+	hasLed := t.hasLed
+	l.mu.Unlock()
+	if hasLed {
+		l.end(t)
+	}
 }
 
 func (l *Lock) renew(record resourcelock.LeaderElectionRecord) error {
@@ -74,6 +95,9 @@ func (l *Lock) renew(record resourcelock.LeaderElectionRecord) error {
 	}
 	if err := t.hold.Check(); err != nil {
 		return err
+	}
+	if t.working.Err() != nil {
+		return leasehold.ErrClosed
 	}
 	t.record, t.renewed = record, time.Now()
 	t.timer.Reset(t.lease)
@@ -120,6 +144,7 @@ func (l *Lock) end(t *term) {
 		if err := t.hold.Release(context.Background()); !errors.Is(err, leasehold.ErrLost) {
 			t.err = err
 		}
+		t.done()
 		l.mu.Lock()
 		l.term = nil
 		l.mu.Unlock()
@@ -128,7 +153,7 @@ func (l *Lock) end(t *term) {
 }
 
 // Leading returns a function for LeaderCallbacks.OnStartedLeading, which calls lead. Its context ends when the elector stops, and at the
-// moment at which the lock is lost, with the cause ErrLost. The lock waits for lead to return before it releases the term, so that nobody
+// moment at which the lock is lost, with the cause ErrLost, or the client is closed, with the cause ErrClosed. The lock waits for lead to return before it releases the term, so that nobody
 // else leads because of this process while lead still runs; an elector alone releases first.
 func (l *Lock) Leading(lead func(ctx context.Context, hold *leasehold.Hold)) func(context.Context) {
 	return func(ctx context.Context) {
@@ -138,7 +163,7 @@ func (l *Lock) Leading(lead func(ctx context.Context, hold *leasehold.Hold)) fun
 			return
 		}
 		defer t.bodies.Done()
-		under, cancel := t.hold.Context(ctx)
+		under, cancel := t.hold.Work(ctx)
 		defer cancel()
 		defer context.AfterFunc(t.stopping, cancel)()
 		lead(under, t.hold)
@@ -149,14 +174,16 @@ func (l *Lock) Leading(lead func(ctx context.Context, hold *leasehold.Hold)) fun
 func (l *Lock) enter(ctx context.Context) *term {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.term == nil || l.term.isEnding || ctx.Err() != nil {
+	if l.term == nil || l.term.isEnding || l.term.working.Err() != nil || ctx.Err() != nil {
 		return nil
 	}
+	l.term.hasLed = true
 	l.term.bodies.Add(1)
 	return l.term
 }
 
-// Context returns a context that is cancelled at the next loss of the lock, with the cause ErrLost, but not when an elector releases it.
+// Context returns a context that is cancelled at the next loss of the lock, with the cause ErrLost, or when the client is closed, with the
+// cause ErrClosed, but not when an elector releases it.
 // Pass it to LeaderElector.Run or to the Start of a manager of controller-runtime, which then stop at the moment of the loss; otherwise
 // they go on for RenewDeadline. Call cancel to free what it takes.
 func (l *Lock) Context(parent context.Context) (ctx context.Context, cancel context.CancelFunc) {

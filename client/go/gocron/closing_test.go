@@ -1,0 +1,84 @@
+package leaseholdgocron_test
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-co-op/gocron/v2"
+
+	"leasehold.dev/go"
+	leaseholdgocron "leasehold.dev/go/gocron"
+	"leasehold.dev/go/internal/servertest"
+)
+
+// TestClosingTheClientInTheMiddleOfAJobLetsNobodyElseIn closes the client of the instance that works, a hundred times, while others wait.
+func TestClosingTheClientInTheMiddleOfAJobLetsNobodyElseIn(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"elector", "locker"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			url := servertest.Start(t).URL
+			var inside, twice atomic.Int32
+			working := make(chan *leasehold.Client, 1)
+			work := func(ctx context.Context, client *leasehold.Client) {
+				if inside.Add(1) > 1 {
+					twice.Add(1)
+				}
+				working <- client
+				<-ctx.Done()
+				time.Sleep(5 * time.Millisecond)
+				inside.Add(-1)
+			}
+			once := gocron.WithSingletonMode(gocron.LimitModeReschedule)
+			start := func() {
+				client, err := leasehold.Connect(t.Context(), url, leasehold.WithLogger(slog.New(slog.DiscardHandler)))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				t.Cleanup(client.Close)
+				var option gocron.SchedulerOption
+				var task func(context.Context) error
+				if kind == "elector" {
+					elector := leaseholdgocron.NewElector(client, election, leaseholdgocron.WithSplay(0))
+					t.Cleanup(elector.Close)
+					option = gocron.WithDistributedElector(elector)
+					task = elector.Leading(func(ctx context.Context, _ *leasehold.Term) error { work(ctx, client); return nil })
+				} else {
+					locker := leaseholdgocron.NewLocker(client, "cron/", leaseholdgocron.WithSplay(0))
+					t.Cleanup(locker.Close)
+					option = gocron.WithDistributedLocker(locker)
+					task = func(ctx context.Context) error {
+						under, done := locker.Hold(job).Work(ctx)
+						defer done()
+						work(under, client)
+						return nil
+					}
+				}
+				scheduler, err := gocron.NewScheduler(option)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				t.Cleanup(func() { _ = scheduler.Shutdown() })
+				if _, err := scheduler.NewJob(gocron.DurationJob(10*time.Millisecond), gocron.NewTask(task), gocron.WithName(job), once); err != nil {
+					t.Error(err)
+				}
+				scheduler.Start()
+			}
+			start()
+			for range 100 {
+				start()
+				// The wrong order: the scheduler goes on.
+				client := <-working
+				client.Close()
+			}
+			if last := <-working; twice.Load() > 0 {
+				t.Errorf("two worked at once %d times; the last is %v", twice.Load(), last)
+			}
+		})
+	}
+}
