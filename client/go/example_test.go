@@ -6,9 +6,6 @@ import (
 	"fmt"
 	"log"
 	"log/slog"
-	"os"
-	"os/signal"
-	"syscall"
 	"testing"
 	"time"
 
@@ -86,26 +83,21 @@ func ExampleSemaphore() {
 	}
 }
 
-func ExampleClient_Close() {
-	client, err := leasehold.New(endpoint)
+func ExampleRequest_TryDo() {
+	ctx := context.Background()
+	client, err := leasehold.Connect(ctx, endpoint)
 	if err != nil {
 		log.Fatal(err)
 	}
+	defer client.Close()
 	f := func(ctx context.Context, hold *leasehold.Hold) error {
-		// For the example: the process is told to stop.
-		if err := syscall.Kill(os.Getpid(), syscall.SIGTERM); err != nil {
-			return err
-		}
-		<-ctx.Done()
-		return ctx.Err()
+		return work(ctx, hold.Token())
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	err = client.Lock("orders/42").Do(ctx, f)
-	if err != nil && ctx.Err() == nil {
-		log.Print(err)
+	ran, err := client.Lock("cleanup").TryDo(ctx, f)
+	if err != nil {
+		log.Fatal(err)
 	}
-	client.Close()
+	fmt.Println("cleaned up here:", ran) // false and no error if another process has the lock
 }
 
 func ExampleElection_Run() {
@@ -183,7 +175,7 @@ func TestExamples(t *testing.T) {
 	defer func(former string) { endpoint = former }(endpoint)
 	endpoint = servertest.Start(t).URL
 	for _, example := range []func(){
-		Example, ExampleRequest_Try, ExampleSemaphore, ExampleClient_Close, ExampleElection_Run, ExampleElection_Observe, ExampleMultiRequest, ExampleAdmin_Watch,
+		Example, ExampleRequest_Try, ExampleSemaphore, ExampleRequest_TryDo, ExampleElection_Run, ExampleElection_Observe, ExampleMultiRequest, ExampleAdmin_Watch,
 	} {
 		example()
 	}
@@ -195,7 +187,7 @@ func TestExamples(t *testing.T) {
 }
 
 func TestTheReadmeIsWhatTheExamplesDo(t *testing.T) {
-	servertest.Excerpts(t, "README.md", "example_test.go")
+	servertest.Excerpts(t, "README.md", "example_test.go", "recipes_test.go")
 }
 
 // TestTheExamplesTellThatNoCoordinatorRuns runs the one that handles a missing coordinator by itself.

@@ -19,6 +19,10 @@ func TestMain(m *testing.M) {
 		beHolder(endpoint)
 		return
 	}
+	if endpoint := os.Getenv(recipeEndpoint); endpoint != "" {
+		beRecipe(endpoint)
+		return
+	}
 	if endpoint := os.Getenv(workerEndpoint); endpoint != "" {
 		beWorker(endpoint, os.Getenv("LEASEHOLD_TEST_FILE"))
 		return

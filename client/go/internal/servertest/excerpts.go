@@ -6,8 +6,9 @@ import (
 	"testing"
 )
 
-// Excerpts checks that each block of Go on a page is an excerpt of a file that is compiled. White space does not count, an ellipsis stands for anything, and the variable endpoint for the URL of the pages.
-func Excerpts(t *testing.T, page, source string) {
+// Excerpts checks that each block of Go on a page is an excerpt of a file that is compiled. White space does not count, an ellipsis stands for
+// anything, and the variable endpoint for the URL of the pages.
+func Excerpts(t *testing.T, page string, sources ...string) {
 	t.Helper()
 	read := func(path string) string {
 		text, err := os.ReadFile(path)
@@ -17,7 +18,10 @@ func Excerpts(t *testing.T, page, source string) {
 		return string(text)
 	}
 	squeezed := func(text string) string { return strings.Join(strings.Fields(text), " ") }
-	code := squeezed(strings.ReplaceAll(read(source), "(ctx, endpoint)", `(ctx, "http://127.0.0.1:7420")`))
+	var code string
+	for _, source := range sources {
+		code += squeezed(strings.ReplaceAll(read(source), "(ctx, endpoint)", `(ctx, "http://127.0.0.1:7420")`))
+	}
 	blocks := strings.Split(read(page), "```go\n")[1:]
 	if len(blocks) == 0 {
 		t.Fatalf("%s has no block of Go", page)
@@ -28,7 +32,7 @@ func Excerpts(t *testing.T, page, source string) {
 		for part := range strings.SplitSeq(block, "…") {
 			_, after, isThere := strings.Cut(left, squeezed(part))
 			if !isThere {
-				t.Errorf("%s: not an excerpt of %s:\n%s", page, source, block)
+				t.Errorf("%s: not an excerpt of %v:\n%s", page, sources, block)
 				break
 			}
 			left = after
