@@ -12,6 +12,7 @@ from ._version import VERSION
 from .actor import Actor
 from .admin import Admin, Gap, Ready, Watcher
 from .client import Client, Tls, connect
+from .detached import DetachedLock, DetachedRequest
 from .election import Election, Leadership, Observer, Term
 from .errors import (
     AcquireError,
@@ -40,6 +41,7 @@ from .errors import (
     Refused,
     SelfDeadlock,
     SessionClosed,
+    StoreUnavailable,
     TimedOut,
     Unauthenticated,
     Unavailable,
@@ -83,6 +85,8 @@ __all__ = [
     "CoordinatorView",
     "CredentialsError",
     "Deadlock",
+    "DetachedLock",
+    "DetachedRequest",
     "Election",
     "EndedSession",
     "EventKind",
@@ -125,6 +129,7 @@ __all__ = [
     "SessionClosed",
     "SessionInfo",
     "SessionView",
+    "StoreUnavailable",
     "Term",
     "TimedOut",
     "Tls",

@@ -12,6 +12,7 @@ import random
 import weakref
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import grpc
@@ -34,6 +35,16 @@ MOST_FAILED = 8
 """Most channels kept that could not connect."""
 
 M = TypeVar("M", bound=Message)
+
+
+@dataclass(frozen=True)
+class Answer(Generic[M]):
+    """Answer to a call."""
+
+    reply: M
+    sent_at: int
+    # An earlier request may have been carried out.
+    is_repeat: bool
 
 
 class Calls:
@@ -123,12 +134,17 @@ class Calls:
                 self._candidates = []
 
     async def call(self, method: str, request: Message, answer: type[M], *, repeats: bool) -> M:
+        """Makes a call, and returns the answer; see `ask`."""
+        return (await self.ask(method, lambda: request, answer, repeats=repeats)).reply
+
+    async def ask(self, method: str, make: Callable[[], Message], answer: type[M], *, repeats: bool, extra: int = 0) -> Answer[M]:
         """Makes a call, at the next address if the connection to one fails, until all were tried or its time is over.
 
-        A call that must not be carried out twice is repeated only if it can't have been sent. Raises `CallFailed`.
+        A call that must not be carried out twice is repeated only if it can't have been sent. `extra` is the time in nanoseconds that it
+        may take besides, because it waits. Raises `CallFailed`.
         """
         self.check()
-        until = now() + CALL_TIMEOUT
+        until, is_repeat = now() + CALL_TIMEOUT + extra, False
         try:
             candidates = await self.known(self.settings.connect_timeout)
         except ConnectError as error:
@@ -139,18 +155,21 @@ class Calls:
             limit = (until - now()) // left
             try:
                 channel = await self.connected(candidate, min(limit, self.settings.connect_timeout))
+                request = make()
                 call: Any = channel.unary_unary(
                     method, request_serializer=type(request).SerializeToString, response_deserializer=answer.FromString
                 )
                 metadata = grpc.aio.Metadata(*self.settings.metadata(self.settings.trace()))
-                limit = (until - now()) // left if repeats else until - now()
+                sent_at = now()
+                limit = extra + (until - extra - sent_at) // left if repeats else until - sent_at
                 reply: M = await call(request, timeout=max(0, limit) / SECOND, metadata=metadata)
-                return reply
+                return Answer(reply, sent_at, is_repeat)
             except ConnectError as error:
                 failure, is_unsent = _unsent(error), True
             except grpc.aio.AioRpcError as error:
                 failure = from_rpc(error)
                 is_unsent = failure.is_draining
+                is_repeat |= not is_unsent
             except (asyncio.CancelledError, grpc.aio.UsageError):
                 # The channel may have been closed.
                 self.check()

@@ -18,6 +18,7 @@ from ._machine import LockSpec
 from ._options import AcquireOptions, acquire
 from ._transport import Settings, TraceSource
 from .admin import Admin
+from .detached import DetachedArguments, DetachedLock, DetachedOptions, DetachedRequest
 from .election import Election
 from .errors import InvalidArgument, SessionClosed
 from .hold import Hold, Holds
@@ -160,6 +161,18 @@ class Client:
         """
         self._check_open()
         return Semaphore(self, name, limit, limit_revision, options)
+
+    def detached_lock(self, lock: str | LockSpec, **options: Unpack[DetachedArguments]) -> DetachedRequest:
+        """Returns a request for a lock that no session holds: it lasts until its TTL has passed, also if the process ends, unless renewed.
+
+        - `lock`: the name of an exclusive lock, or a `LockSpec` for a shared hold or permits.
+        - `ttl`, `wait`, `value`, `lock_delay`, `client_name`, `request_key`: see `detached.DetachedArguments`.
+        """
+        return DetachedRequest(self._all_calls, DetachedOptions.of(lock, self._options.client_name, **options))
+
+    def attach_detached_lock(self, name: str, token: int, owner_id: bytes, *, ttl: Seconds | None = None) -> DetachedLock:
+        """Returns a detached lock of another process, by its token and owner id. How long it lasts is known once it is renewed."""
+        return DetachedLock(self._all_calls, name, token, owner_id, None if ttl is None else arguments.nanos(ttl, "ttl"))
 
     def election(self, name: str, *, value: bytes | str = b"", wait: Seconds | None = None, lock_delay: Seconds = 0) -> Election:
         """Returns an election, in which this client campaigns with this value for observers to see.

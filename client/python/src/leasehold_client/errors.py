@@ -34,6 +34,7 @@ __all__ = [
     "Refused",
     "SelfDeadlock",
     "SessionClosed",
+    "StoreUnavailable",
     "TimedOut",
     "Unauthenticated",
     "Unavailable",
@@ -314,7 +315,7 @@ class ForceReleased(Refused):
 
 
 class Unavailable(AcquireError):
-    """No coordinator was connected, or none answered within the wait."""
+    """No coordinator was connected, or none answered within the wait; or its store is down, see `StoreUnavailable`."""
 
     def __init__(self, name: str, source: ConnectError | None) -> None:
         """Makes the error."""
@@ -327,6 +328,22 @@ class Unavailable(AcquireError):
     def is_retryable(self) -> bool:
         """Whether the same acquire may succeed later."""
         return self.source is None or self.source.is_retryable
+
+
+class StoreUnavailable(Refused, Unavailable):
+    """A coordinator answered that its store is down, and the acquire was not to wait, or waited for as long as it may."""
+
+    source = None
+    """There is a connection: none."""
+
+    def __init__(self, name: str, failure: Failure) -> None:
+        """Makes the error."""
+        Refused.__init__(self, name, failure)
+
+    @property
+    def is_retryable(self) -> bool:
+        """Whether the same acquire may succeed later."""
+        return self.failure.is_retryable
 
 
 class SessionClosed(AcquireError):
@@ -410,6 +427,7 @@ _BY_CODE: dict[str, type[Refused]] = {
     "UNAUTHENTICATED": Unauthenticated,
     "PERMISSION_DENIED": PermissionDenied,
     "RESOURCE_EXHAUSTED": LimitReached,
+    "UNAVAILABLE": StoreUnavailable,
 }
 
 

@@ -93,7 +93,8 @@ class LockRequest(RequestView, Generic[H]):
             if self._asked.skips:
                 return None
             raise
-        async with hold:
+        body: Any = hold
+        async with body:
             return await work(*args, **kwargs)
 
     def __call__(self, work: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from .._clock import wire
-from ..v1 import session_pb2, types_pb2
+from ..v1 import lock_pb2, session_pb2, types_pb2
 from ..views import LockMode
 
 _MODES = {
@@ -51,7 +51,7 @@ class LockSpec:
     def _terms(self) -> tuple[object, ...]:
         return self.mode, self.permits, self.limit, self.at_least, self.limit_revision
 
-    def _fill(self, message: session_pb2.LockSpec | session_pb2.SessionAcquire) -> None:
+    def _fill(self, message: session_pb2.LockSpec | session_pb2.SessionAcquire | lock_pb2.AcquireRequest) -> None:
         message.mode = _MODES[self.mode]
         message.permits = self.permits or 0
         message.limit = self.limit or 0

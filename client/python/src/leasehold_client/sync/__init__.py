@@ -12,6 +12,7 @@ method may be called by any thread.
 
 from ._admin import Admin, Watcher
 from ._client import Client, Session, connect
+from ._detached import DetachedLock, DetachedRequest
 from ._elections import Election, Leadership, Observer, Term
 from ._holds import Hold, Holds
 from ._requests import LockRequest, Semaphore
@@ -19,6 +20,8 @@ from ._requests import LockRequest, Semaphore
 __all__ = [
     "Admin",
     "Client",
+    "DetachedLock",
+    "DetachedRequest",
     "Election",
     "Hold",
     "Holds",

@@ -12,11 +12,13 @@ from .. import _fork, client, session
 from .._body import here
 from .._clock import Seconds
 from .._options import AcquireOptions
+from ..detached import DetachedArguments
 from ..errors import SessionClosed
 from ..request import LockSpec
 from ..session import SessionInfo
 from ._admin import Admin
 from ._blocking import Closes, blocking
+from ._detached import DetachedLock, DetachedRequest
 from ._elections import Election
 from ._holds import Hold, Holds, OnLost, check_callback
 from ._loop import Loop
@@ -162,6 +164,14 @@ class Client(Closes):
     ) -> Semaphore:
         """Returns a semaphore with this total of permits, which is itself a request for one of them."""
         return Semaphore(self, self._inner.semaphore(name, limit, limit_revision=limit_revision, **options), on_lost)
+
+    def detached_lock(self, lock: str | LockSpec, **options: Unpack[DetachedArguments]) -> DetachedRequest:
+        """Returns a request for a lock that no session holds. The arguments are those of `leasehold_client.Client.detached_lock`."""
+        return DetachedRequest(self, self._inner.detached_lock(lock, **options))
+
+    def attach_detached_lock(self, name: str, token: int, owner_id: bytes, *, ttl: Seconds | None = None) -> DetachedLock:
+        """Returns a detached lock of another process, by its token and owner id. How long it lasts is known once it is renewed."""
+        return DetachedLock(self, self._inner.attach_detached_lock(name, token, owner_id, ttl=ttl))
 
     def election(
         self,

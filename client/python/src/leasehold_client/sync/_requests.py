@@ -76,7 +76,8 @@ class LockRequest(RequestView, Generic[H]):
             if self._asked.skips:
                 return None
             raise
-        with acquired:
+        body: Any = acquired
+        with body:
             return work(*args, **kwargs)
 
     def __call__(self, work: Callable[P, T]) -> Callable[P, T]:
