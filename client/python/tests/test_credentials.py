@@ -231,7 +231,7 @@ async def test_a_port_of_something_else_is_told_from_one_that_nobody_serves(star
     mismatches = {
         f"http://127.0.0.1:{encrypted.port}": "write https://",
         f"https://127.0.0.1:{plain.port}": "disagrees with the URL about TLS",
-        f"http://127.0.0.1:{admin}": "perhaps its admin port",
+        f"http://127.0.0.1:{admin}": "admin port, 7421 by default",
     }
     for url, says in mismatches.items():
         error = await refused(url)

@@ -19,6 +19,7 @@ from conftest import Coordinator, Start, free_port
 
 import leasehold_client
 import leasehold_client.sync
+from leasehold_client._candidate import Candidate
 
 
 def sessions(url: str, name: str) -> int:
@@ -310,3 +311,14 @@ def test_workers_of_gunicorn_answer(shared: Coordinator, tmp_path: Path, worker:
     finally:
         process.terminate()
         process.wait()
+
+
+def test_a_candidate_does_not_try_the_port_of_the_page_for_ever(start: Start, caplog: pytest.LogCaptureFixture) -> None:
+    admin = free_port()
+    start("memory:", admin_port=admin)
+    candidate = Candidate(leasehold_client.sync.connect(f"http://127.0.0.1:{admin}"), "page")
+    candidate.start()
+    assert candidate._thread
+    candidate._thread.join()
+    assert ["7421" in record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == [True]
+    candidate.stop()

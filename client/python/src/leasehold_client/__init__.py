@@ -7,6 +7,9 @@
             await work(lock.token)
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from . import _fork as _fork  # before gRPC
 from ._version import VERSION
 from .actor import Actor
@@ -69,6 +72,15 @@ from .views import (
 )
 
 __version__ = VERSION
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        """Imports a module of the package when it is first used. Those of adapters need their extras."""
+        if name in ("apscheduler", "celery", "opentelemetry", "redis", "sync", "testing", "tooz"):
+            return import_module(f"{__name__}.{name}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 __all__ = [
     "AcquireError",

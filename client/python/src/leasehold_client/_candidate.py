@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from . import _arguments as arguments
 from . import sync
-from .errors import AcquireError, Forked, HoldError, LeaseholdError
+from .errors import AcquireError, ConnectError, ConnectErrorKind, Forked, HoldError, LeaseholdError
 from .hold import LockState
 
 log = logging.getLogger("leasehold_client")
@@ -87,6 +87,10 @@ class Candidate:
             except Forked:
                 return
             except (LeaseholdError, RuntimeError) as error:
+                if isinstance(error, ConnectError) and error.kind is ConnectErrorKind.MISMATCH:
+                    # No retry mends the address.
+                    log.error("failed to campaign for %r, and not trying it again: %s", self.election, error)
+                    return
                 level = logging.WARNING if is_first else logging.DEBUG
                 log.log(level, "failed to campaign for %r; trying it until it succeeds: %s", self.election, error)
                 is_first = False

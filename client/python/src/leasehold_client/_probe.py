@@ -15,7 +15,10 @@ _SETTINGS = b"\x04"
 _TLS_ALERT = b"\x15\x03"
 
 SPEAKS_TLS = "what answers there speaks TLS: write https://"
-NO_HTTP_2 = "what answers there does not speak HTTP/2: it is no coordinator's port, but perhaps its admin port"
+NO_HTTP_2 = (
+    "what answers there does not speak HTTP/2: it is no coordinator's port, but perhaps that of its page and metrics (admin port, 7421 by "
+    "default); clients connect to the other one, 7420 by default"
+)
 
 
 async def mismatch_at(host: str, port: int) -> str | None:
