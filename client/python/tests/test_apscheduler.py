@@ -135,6 +135,40 @@ def on_store(make: Make, shared: Coordinator, tmp_path: Path) -> Callable[[], Wo
     return lambda: make(shared.url, BackgroundScheduler(jobstores={"shared": sqlalchemy.SQLAlchemyJobStore(f"sqlite:///{tmp_path}/jobs")}))
 
 
+def test_a_client_that_is_closed_lets_jobs_end_before_it_resigns(shared: Coordinator, name: str) -> None:
+    client, scheduler = leasehold_client.sync.connect(shared.url), BackgroundScheduler()
+    leader = SchedulerLeader(scheduler, client, name)
+    begun, seen = threading.Event(), []
+
+    def job() -> None:
+        begun.set()
+        try:
+            while True:
+                leader.check()
+                time.sleep(0.001)
+        except leasehold_client.SessionClosed:
+            time.sleep(0.3)
+            seen.append("ended")
+
+    scheduler.add_job(job)
+    leader.start()
+    assert begun.wait(30)
+    with leasehold_client.sync.connect(shared.url) as other:
+
+        def campaign() -> None:
+            with other.election(name).campaign():
+                seen.append("elected")
+
+        thread = threading.Thread(target=campaign)
+        thread.start()
+        while not other.admin.get_lock(name).waiter_count:
+            time.sleep(0.01)
+        client.close()
+        thread.join()
+    assert seen == ["ended", "elected"] and not leader.is_leader
+    scheduler.shutdown()
+
+
 def test_what_falls_due_during_a_shutdown_is_left_to_the_next_leader(on_store: Callable[[], Worker]) -> None:
     one = on_store()
     has_begun, may_end = threading.Event(), threading.Event()

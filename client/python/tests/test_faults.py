@@ -187,11 +187,13 @@ async def test_a_wait_goes_on_while_the_store_is_down(start: Start, tmp_path: Pa
         coordinator = start(store.url)
         async with leasehold_client.connect(coordinator.url, ttl=4) as client:
             store.kill()
-            with pytest.raises(leasehold_client.Refused) as tried:
+            # It is a refusal with a reason, and one of those that say that something is down.
+            with pytest.raises(leasehold_client.Unavailable) as tried:
                 await client.lock(name).try_acquire()
-            with pytest.raises(leasehold_client.Refused) as waited:
+            with pytest.raises(leasehold_client.StoreUnavailable) as waited:
                 await client.lock(name, wait=0.3).acquire()
             for refused in (tried, waited):
+                assert isinstance(refused.value, leasehold_client.Refused)
                 assert refused.value.failure.reason.startswith("STORE_") and refused.value.is_retryable
             caplog.clear()
             waiting = asyncio.create_task(client.lock(name).acquire())

@@ -9,8 +9,9 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 from conftest import Coordinator, Start
@@ -149,6 +150,21 @@ def test_elections(client: leasehold_client.sync.Client, other: leasehold_client
             break
     assert election.leader() is None
     assert election.campaign().resign()
+
+
+def test_a_block_of_several_locks_releases_them_all_at_once(client: leasehold_client.sync.Client, name: str) -> None:
+    loop, calls = client._ready(), list[str]()
+
+    def run(work: Coroutine[Any, Any, Any]) -> Any:
+        calls.append(work.__name__)
+        return loop.run(work)
+
+    with client.lock_all(f"{name}{number}" for number in range(64)) as locks:
+        assert locks.is_held and repr(locks).startswith("<Holds <Hold ")
+        for lock in locks:
+            lock._run = run
+    # An interrupt between two of them would leave the rest.
+    assert len(calls) == 1 and all(lock.lost_reason is LostReason.RELEASED for lock in locks)
 
 
 def test_a_blocked_thread_loses_nothing(client: leasehold_client.sync.Client, name: str) -> None:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
+import time
 from collections.abc import Callable
 
 from . import _arguments as arguments
 from . import sync
-from .errors import AcquireError, ConnectError, ConnectErrorKind, Forked, HoldError, LeaseholdError
+from .errors import AcquireError, ConnectError, ConnectErrorKind, Forked, HoldError, LeaseholdError, LockLost, SessionClosed
 from .hold import LockState
 
 log = logging.getLogger("leasehold_client")
 
+_LOOK_AGAIN = 0.02
+"""Seconds between looks whether the work has ended."""
 _PAUSE = 1.0
 """Seconds between attempts after a failure."""
 
@@ -30,11 +34,14 @@ class Candidate:
         value: bytes | str = b"",
         on_change: Callable[[bool], object] | None = None,
         on_value: Callable[[bytes], object] | None = None,
+        is_working: Callable[[], bool] = lambda: False,
     ) -> None:
         """Makes a candidate that does not campaign yet. A client that is not open is opened in the background.
 
-        Threads of the candidate call `on_change` with whether it leads now, and `on_value` with each value of a leader, its own too.
+        Threads of the candidate call `on_change` with whether it leads now, and `on_value` with each value of a leader, its own too. If the
+        client is closed, it resigns once `is_working` returns false.
         """
+        self._is_working = is_working
         self.election = arguments.name(election, "election")
         """The election's name."""
         self._client, self._value, self._on_change, self._on_value = client, arguments.value_bytes(value), on_change, on_value
@@ -55,7 +62,7 @@ class Candidate:
     def is_leader(self) -> bool:
         """Whether nobody else can lead now, by this process's own clock."""
         leadership = self._leadership
-        return leadership is not None and leadership.is_leader
+        return leadership is not None and leadership.is_leader and not leadership._is_stopped
 
     def start(self) -> None:
         """Begins to campaign. Does nothing if it has begun."""
@@ -70,7 +77,7 @@ class Candidate:
             self._stopping.set()
             session, observer = self._session, self._observer
         if session:
-            session.close()
+            session.close(timeout=0)
         if observer:
             observer.close()
         for thread in (self._thread, self._watcher):
@@ -84,7 +91,8 @@ class Candidate:
                 self._client.open()
                 session = self._client.new_session()
                 session.open()
-            except Forked:
+            except (Forked, SessionClosed):
+                # Nothing mends that.
                 return
             except (LeaseholdError, RuntimeError) as error:
                 if isinstance(error, ConnectError) and error.kind is ConnectErrorKind.MISMATCH:
@@ -112,7 +120,7 @@ class Candidate:
 
     def _serve(self, session: sync.Session) -> None:
         """Campaigns on a session until it ends."""
-        election = self._client.on(session).election(self.election, value=self._value)
+        election = self._client.on(session).election(self.election, value=self._value, on_lost=self._on_stop)
         while not self._stopping.is_set():
             try:
                 leadership = election.campaign()
@@ -128,7 +136,23 @@ class Candidate:
                 continue
             log.info("elected in %r with token %d", self.election, leadership.token)
             self._leadership = leadership
+            try:
+                # What runs on its behalf is a body of the session.
+                leadership.__enter__()
+            except (LockLost, SessionClosed):
+                leadership.release()
+                continue
             self._lead(leadership)
+            leadership._entered.pop().end()
+
+    def _on_stop(self, leadership: sync.Hold) -> None:
+        """Has the work stop, because the leadership is lost, or because the client is being closed, and resigns when it has."""
+        if leadership._is_stopped:
+            self._tell(LockState.LOST)
+            while leadership.is_held and self._is_working():
+                time.sleep(_LOOK_AGAIN)
+            with contextlib.suppress(LeaseholdError):
+                leadership.release()
 
     def _lead(self, leadership: sync.Leadership) -> None:
         state = leadership.state

@@ -35,8 +35,10 @@ _LOOK_AGAIN = 0.2
 class SchedulerLeader:
     """Leader that resumes a scheduler when this process is elected, and pauses it when the leadership is suspended or lost.
 
-    It campaigns from the scheduler's start to its shutdown, again after each loss, on a session of its own. Any scheduler of APScheduler 3
-    will do. A job that is running at a loss goes on: have it call `check()` before each step, and pass `token` to what it changes.
+    It campaigns from the scheduler's start to its shutdown, again after each loss, on a session of its own. If the client is closed before,
+    the scheduler is paused, and the leadership is handed on when the running jobs have ended, at most after `close_timeout`. Any scheduler
+    of APScheduler 3 will do. A job that is running at a loss goes on: have it call `check()` before each step, and pass `token` to what it
+    changes.
     """
 
     def __init__(self, scheduler: BaseScheduler, client: sync.Client, election: str, *, value: bytes | str = b"") -> None:
@@ -104,10 +106,14 @@ class SchedulerLeader:
             # Whoever started it.
             self._scheduler.pause()
             self._is_shut_down = False
-            self._candidate = Candidate(self._client, self._election, self._value, self._on_change)
+            self._candidate = Candidate(self._client, self._election, self._value, self._on_change, is_working=self._is_working)
             self._candidate.start()
         elif self._candidate:
             self._candidate.stop()
+
+    def _is_working(self) -> bool:
+        """Returns whether a job runs."""
+        return any(any(executor._instances.values()) for executor in list(self._scheduler._executors.values()))
 
     def _on_change(self, is_leader: bool) -> None:
         try:
