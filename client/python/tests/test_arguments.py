@@ -171,7 +171,7 @@ def test_a_bad_argument_costs_one_call_of_a_thread(shared: Coordinator, name: st
 def test_settings_are_checked_before_anything_is_made(connect: Callable[..., Any]) -> None:
     url = "http://127.0.0.1:1"
     for bad, kind in TIMES:
-        for setting in ("ttl", "disconnect_grace", "connect_timeout"):
+        for setting in ("ttl", "disconnect_grace", "connect_timeout", "close_timeout"):
             with pytest.raises(kind):
                 connect(url, **{setting: bad})
         with pytest.raises(kind):

@@ -156,7 +156,7 @@ def test_a_block_of_several_locks_releases_them_all_at_once(client: leasehold_cl
     loop, calls = client._ready(), list[str]()
 
     def run(work: Coroutine[Any, Any, Any]) -> Any:
-        calls.append(work.__name__)
+        calls.append(str(work))
         return loop.run(work)
 
     with client.lock_all(f"{name}{number}" for number in range(64)) as locks:
