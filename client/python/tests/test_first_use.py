@@ -266,3 +266,14 @@ def test_threads_have_what_tasks_have(tasks: type, threads: type) -> None:
     assert public(tasks) - public(threads) <= {"aclose", "session", "lost"}
     for name in public(threads):
         assert inspect.getdoc(getattr(threads, name)), f"{threads.__name__}.{name} has no documentation"
+
+
+def test_what_is_shown_is_short_and_has_no_secrets(shared: Coordinator, name: str) -> None:
+    with leasehold_client.sync.connect(shared.url, token="lh_secret") as client:
+        lock = client.detached_lock(name + "d").acquire()
+        with client.lock(name, value="lh_secret") as hold, client.new_session() as session:
+            shown = [client, client._inner, hold, client.lock(name), client.semaphore(name, 2), client.election(name), session, lock]
+            for one in shown:
+                assert len(repr(one)) < 200 and "lh_secret" not in repr(one) and repr(lock._inner.owner_id) not in repr(one)
+                assert " object at 0x" not in repr(one), repr(one)
+        lock.release()
