@@ -257,10 +257,10 @@ def test_a_wait_goes_on_while_the_store_is_out_of_reach() -> None:
     assert rig.say(300, 5, **down) == []
     assert rig.tick(400) == ["acquire 6 wait 50"]
     assert rig.say(400, 6, **down) == []
-    assert rig.tick(450) == ["Refused"]
+    assert rig.tick(450) == ["StoreUnavailable"]
     assert rig.answers[-1][1].failure.reason == "STORE_UNAVAILABLE"
     assert rig.acquire(450, 3, wait=0) == ["acquire 7 wait 0"]
-    assert rig.say(450, 7, **down) == ["Refused"]
+    assert rig.say(450, 7, **down) == ["StoreUnavailable"]
     # Another stream is asked at once.
     assert rig.acquire(450, 4) == ["acquire 8"]
     assert rig.say(450, 8, **down) == []

@@ -183,7 +183,8 @@ def err(error: BaseException) -> Json:
         (Unsupported, "unsupported"),
     ]
     for kind, word in simple:
-        if isinstance(error, kind):
+        # A store that is down is a coordinator's answer, with a reason.
+        if isinstance(error, kind) and not isinstance(error, leasehold_client.Refused):
             return {"kind": word, "message": str(error)}
     if isinstance(error, BodyFailed):
         return {"kind": "body", "body": str(error)}
