@@ -5,6 +5,7 @@
  * @module
  */
 
+import { setMaxListeners } from "node:events";
 import {
   type ClientReadableStream,
   status as Code,
@@ -20,6 +21,7 @@ import type { Method } from "./methods";
 import { propagated, type Settings } from "./options";
 import { Pauses, sleep } from "./pauses";
 import { Route } from "./route";
+import { follow } from "./signals";
 import { connect, ready } from "./transport";
 
 /** Longest time for one call, besides the wait that it asks for. */
@@ -88,9 +90,12 @@ export class Calls {
   readonly #made = new Map<string, Shared>();
   #isClosed = false;
   readonly #closing = new AbortController();
+  readonly #retiring = new AbortController();
 
   constructor(settings: Settings) {
     this.#settings = settings;
+    // As many listeners as there are calls.
+    setMaxListeners(0, this.#closing.signal, this.#retiring.signal);
     this.#route = new Route(settings.endpoints.length, Math.random);
   }
 
@@ -174,6 +179,16 @@ export class Calls {
     }
   }
 
+  /** Aborted when the client takes no more acquires. */
+  get retired(): AbortSignal {
+    return this.#retiring.signal;
+  }
+
+  /** Ends acquires, and takes no more of them. */
+  retire(): void {
+    this.#retiring.abort(new ClosedError("the client was closed"));
+  }
+
   /** Ends all calls. */
   close(): void {
     this.#isClosed = true;
@@ -210,10 +225,10 @@ export class Calls {
         throw answered;
       }
       const pause = Math.min(pauses.pauseAsAsked(now, answered.retryAfter), last - now);
-      await sleep(
-        pause,
-        signal ? AbortSignal.any([signal, this.#closing.signal]) : this.#closing.signal,
-      );
+      const ended = new AbortController();
+      const unfollow = follow(ended, signal, this.#closing.signal);
+      await sleep(pause, ended.signal);
+      unfollow();
     }
   }
 
@@ -277,6 +292,7 @@ export class Calls {
         const asked = request();
         // Before it is sent: a hold never counts for longer than in the store.
         const sentAt = readClock();
+        // By the clock with which the transport compares it, whatever a test framework made of that.
         const deadline = Date.now() + since(waitEnds, sentAt) + share;
         const metadata = this.#settings.credentials.metadata(propagated(this.#settings));
         const answered = await new Promise<Answer<A> | Failure>((resolve) => {
@@ -330,11 +346,7 @@ export class Calls {
     const { backoff, log } = this.#settings;
     const pauses = new Pauses(backoff.least, backoff.most);
     const end = new AbortController();
-    const abort = () => end.abort();
-    const signals = signal ? [signal, this.#closing.signal] : [this.#closing.signal];
-    for (const one of signals) {
-      one.addEventListener("abort", abort);
-    }
+    const unfollow = follow(end, signal, this.#closing.signal);
     try {
       for (;;) {
         signal?.throwIfAborted();
@@ -353,9 +365,7 @@ export class Calls {
         await sleep(pauses.pauseAsAsked(readClock(), broken.failure.retryAfter), end.signal);
       }
     } finally {
-      for (const one of signals) {
-        one.removeEventListener("abort", abort);
-      }
+      unfollow();
     }
   }
 

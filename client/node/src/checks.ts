@@ -5,6 +5,7 @@
  * @module
  */
 
+import { setMaxListeners } from "node:events";
 import { Actor } from "./actor";
 import { invalidField } from "./failure";
 
@@ -93,6 +94,11 @@ export function checkNumber(value: unknown, field: string, least: 0 | 1, most = 
   mustBe(isGood, field, `a whole number of ${least} to ${most}`);
 }
 
+/** Checks what a busy lock leads to, if it is given. */
+export function checkIfBusy(ifBusy: unknown): void {
+  mustBe(ifBusy === undefined || ifBusy === "skip", "ifBusy", '"skip"');
+}
+
 /** Checks a fencing token, or the number of a waiter. */
 export function checkToken(token: unknown, field = "token"): void {
   const isGood = typeof token === "bigint" && token >= 0n && token <= LARGEST_TOKEN;
@@ -122,9 +128,12 @@ export function checkFlag(flag: unknown, field: string): void {
   mustBe(flag === undefined || typeof flag === "boolean", field, "true or false");
 }
 
-/** Checks a signal, if there is one. */
+/** Checks a signal, if there is one. It may stop any number of flows: that many listeners are no leak. */
 export function checkSignal(signal: unknown): void {
   mustBe(signal === undefined || signal instanceof AbortSignal, "signal", "an AbortSignal");
+  if (signal instanceof AbortSignal) {
+    setMaxListeners(0, signal);
+  }
 }
 
 /** Checks an actor, if there is one. */

@@ -5,7 +5,8 @@ import { now as readClock } from "./clock";
 import type { SessionCore } from "./core";
 import { DetachedLock, type DetachedOptions, DetachedRequest } from "./detached";
 import { Entry } from "./entry";
-import { acquireRefused, ClosedError, type Failure } from "./errors";
+import { acquireRefused, atCaller, ClosedError, type Failure } from "./errors";
+import type { ClientEvents } from "./events";
 import {
   asSetting,
   type ClientOptions,
@@ -13,7 +14,7 @@ import {
   newSettings,
   type SessionOptions,
 } from "./options";
-import { Session } from "./session";
+import { type CloseOptions, checkClose, Session } from "./session";
 
 /**
  * Client of the coordinators of one service. It has one session, made on first use and shared by everything that is asked of the client
@@ -86,7 +87,7 @@ export class Client extends Entry implements AsyncDisposable {
       await session.core.opened;
     } catch (error) {
       signal?.throwIfAborted();
-      throw error;
+      throw atCaller(error);
     } finally {
       signal?.removeEventListener("abort", abort);
     }
@@ -114,13 +115,14 @@ export class Client extends Entry implements AsyncDisposable {
   }
 
   /**
-   * Takes up a detached lock by the owner id that its grant gave, perhaps to another process. Asks nobody: the lock counts as not held
-   * before `DetachedLock.renew` has found that it is.
+   * Takes up a detached lock by the owner id that its grant gave, perhaps to another process: as it is, or in the text form of
+   * `DetachedLock.serialize`. Asks nobody: the lock counts as not held before `DetachedLock.renew` has found that it is, and the token is
+   * taken as it is given.
    */
   attachDetachedLock(
     name: string,
-    token: bigint,
-    ownerId: Uint8Array,
+    token: bigint | string,
+    ownerId: Uint8Array | string,
     { ttl }: { ttl?: number | undefined } = {},
   ): DetachedLock {
     return new DetachedLock(this.#calls, name, token, ownerId, ttl, readClock());
@@ -131,12 +133,20 @@ export class Client extends Entry implements AsyncDisposable {
     return new Admin(this.#calls);
   }
 
+  /** Events of the client: its connections, and what becomes of its locks. */
+  get events(): ClientEvents {
+    return this.#calls.settings.events;
+  }
+
   /**
-   * Closes all sessions, as `Session.close` does, and all connections. The client can't be used after that. Closing it again does nothing.
+   * Closes all sessions, as {@link Session.close} does, and then all connections: from the call on nothing can be acquired, running work is
+   * told to stop, and the close waits for it. Detached locks stay. All calls are one close.
    */
-  async close(): Promise<void> {
+  async close(options: CloseOptions = {}): Promise<void> {
+    checkClose(options);
     this.#isClosed = true;
-    await Promise.all([...this.#sessions].map((session) => session.close()));
+    this.#calls.retire();
+    await Promise.all([...this.#sessions].map((session) => session.close(options)));
     this.#calls.close();
   }
 

@@ -7,6 +7,7 @@ import { CLOSE_TIMEOUT } from "./machine/requests";
 import { SESSION } from "./methods";
 import type { Settings } from "./options";
 import { Outbound } from "./outbound";
+import { clearTimeout, setTimeout } from "./timers";
 
 /** Receiver of what comes on a connection. */
 export interface Receiver {

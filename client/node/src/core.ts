@@ -4,27 +4,34 @@
  * @module
  */
 
-import { setMaxListeners } from "node:events";
 import { now as readClock } from "./clock";
-import { AcquireError, HoldError, LockLostError, LockReleasedError } from "./errors";
+import {
+  AcquireError,
+  type AcquireErrorKind,
+  ClosedError,
+  HoldError,
+  LockLostError,
+  LockReleasedError,
+} from "./errors";
 import type { Lease } from "./lease";
 import type { Effect, Granted, HoldResult } from "./machine/pending";
-import type { AcquireSpec } from "./machine/spec";
+import { type AcquireSpec, label } from "./machine/spec";
 import { traceparent } from "./options";
+import type { LostReason, State } from "./reason";
+import { type Body, currentBody } from "./running";
 import { SessionLoop } from "./session-loop";
+import { clearTimeout, setTimeout } from "./timers";
 
 /** Session, from the side of its users. */
 export class SessionCore extends SessionLoop {
   /** The elections for which the session campaigns, or which it leads, with the leadership once it is elected. */
   readonly candidacies = new Map<string, { term: Lease | undefined }>();
   #lastAcquire = 0;
+  readonly #bodies = new Set<Body>();
+  #closed: Promise<void> | undefined;
 
   /** Acquires locks, and returns one grant for each in the order of the request. */
   async acquire(spec: AcquireSpec, signal?: AbortSignal): Promise<Granted[]> {
-    if (signal) {
-      // One signal may stop any number of flows: that many listeners are no leak.
-      setMaxListeners(0, signal);
-    }
     const room = this.room();
     if (room && !signal?.aborted) {
       await eitherOf(room, signal);
@@ -37,9 +44,13 @@ export class SessionCore extends SessionLoop {
     return new Promise((resolve, reject) => {
       this.#lastAcquire++;
       const id = this.#lastAcquire;
+      const began = readClock();
+      const failed = (kind: AcquireErrorKind | "cancelled") =>
+        this.tell("failed", { lock: label(spec), kind, waited: readClock() - began });
       const abort = () => {
         // From the cancel on nobody answers the call.
         this.step((now) => this.machine.cancel(now, id));
+        failed("cancelled");
         reject(signal?.reason);
       };
       signal?.addEventListener("abort", abort, { once: true });
@@ -48,12 +59,40 @@ export class SessionCore extends SessionLoop {
         this.machine.acquire(now, id, traced, (result) => {
           signal?.removeEventListener("abort", abort);
           if (result instanceof AcquireError) {
+            failed(result.kind);
             reject(result);
           } else {
+            for (const { lease } of result) {
+              this.#watch(lease, readClock() - began);
+            }
             resolve(result);
           }
         }),
       );
+    });
+  }
+
+  /** Tells the events of a hold. */
+  #watch(lease: Lease, waited: number): void {
+    const { name: lock, token } = lease;
+    const began = readClock();
+    let last: State = "held";
+    this.tell("acquired", { lock, token, waited });
+    lease.onChange(() => {
+      const now = readClock();
+      const state = lease.stateAt(now);
+      if (state === last) {
+        return;
+      }
+      last = state;
+      const held = now - began;
+      if (state === "lost") {
+        this.tell("lost", { lock, token, reason: lease.endReason(now) as LostReason, held });
+      } else if (state === "released") {
+        this.tell("released", { lock, token, held });
+      } else {
+        this.tell(state === "held" ? "resumed" : state, { lock, token });
+      }
     });
   }
 
@@ -86,8 +125,57 @@ export class SessionCore extends SessionLoop {
     settle(lease, result);
   }
 
-  /** Closes the session, and waits until its coordinator has confirmed it, or for a few seconds. */
-  async close(): Promise<void> {
+  /** Notes that a body runs. Returns false if the session is being closed. */
+  begin(body: Body): boolean {
+    if (this.#closed) {
+      return false;
+    }
+    this.#bodies.add(body);
+    return true;
+  }
+
+  /** Notes that a body has ended. */
+  finish(body: Body): void {
+    this.#bodies.delete(body);
+    body.end();
+  }
+
+  /**
+   * Closes the session: tells its bodies to stop, waits for them within the bound, and then until its coordinator has confirmed the end, or
+   * for a few seconds. All calls are one close.
+   */
+  close(timeout = this.settings.closeTimeout): Promise<void> {
+    // Nothing waits for a body that waits for this.
+    for (let body = currentBody(); body; body = body.outer) {
+      if (body.core === this) {
+        this.finish(body);
+      }
+    }
+    this.#closed ??= this.#close(timeout);
+    return this.#closed;
+  }
+
+  async #close(timeout: number): Promise<void> {
+    this.step((now) => this.machine.retire(now));
+    const bodies = [...this.#bodies];
+    if (bodies.length > 0) {
+      const closing = new ClosedError("the client is being closed");
+      for (const body of bodies) {
+        body.told.abort(closing);
+      }
+      let timer: NodeJS.Timeout | undefined;
+      const bound = new Promise((resolve) => {
+        timer = setTimeout(resolve, timeout);
+      });
+      await Promise.race([Promise.all(bodies.map(({ ended }) => ended)), this.ended, bound]);
+      clearTimeout(timer);
+    }
+    const left = [...this.#bodies].flatMap(({ names }) => names);
+    if (left.length > 0) {
+      this.settings.log.warn(
+        `closed while work still ran ${timeout} ms after it was told to stop, under ${left.map((name) => JSON.stringify(name)).join(", ")}; set closeTimeout`,
+      );
+    }
     this.step((now) => this.machine.close(now));
     await this.ended;
   }

@@ -8,7 +8,7 @@ import type { Logger } from "./options";
 /** Longest token, in bytes: coordinators take this much as one header, and no JWT should have more. */
 const LONGEST_TOKEN = 8 << 10;
 
-/** Options for TLS. All are paths of PEM files, which are read again when they change. */
+/** Options for TLS. All are in PEM: the text itself, or the path of a file, which is read again when it changes. */
 export interface TlsOptions {
   /** Certificates of the authorities that the client trusts. Default: those that Node trusts. */
   ca?: string | undefined;
@@ -86,7 +86,7 @@ export class Credentials {
       throw new SettingsError("a client certificate needs its key, and a key its certificate");
     }
     if (isEncrypted) {
-      const files = [tls.ca, tls.cert, tls.key].filter((path): path is string => Boolean(path));
+      const files = parts(tls).filter((part): part is string => Boolean(part) && !isPem(part));
       this.#tls = read(
         "the TLS files",
         () => new FromFiles(files, (contents) => secureContext(tls, contents), log),
@@ -149,10 +149,20 @@ function read<T>(what: string, make: () => T): T {
   }
 }
 
+function parts({ ca, cert, key }: TlsOptions): (string | undefined)[] {
+  return [ca, cert, key];
+}
+
+/** Returns whether it is the text itself, rather than the path of a file. */
+function isPem(part: string | undefined): boolean {
+  return part?.includes("-----BEGIN ") ?? false;
+}
+
 function secureContext(tls: TlsOptions, contents: readonly Buffer[]): SecureContext {
-  const [first, second, third] = contents;
-  const ca = tls.ca ? first : undefined;
-  const [cert, key] = tls.ca ? [second, third] : [first, second];
+  const files = contents.values();
+  const [ca, cert, key] = parts(tls).map((part) => {
+    return part && (isPem(part) ? part : files.next().value);
+  });
   if (ca && !ca.includes("-----BEGIN CERTIFICATE-----")) {
     throw new Error(`there is no certificate in PEM in ${tls.ca}`);
   }

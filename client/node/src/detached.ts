@@ -36,6 +36,7 @@ import { protocolFailure } from "./failure";
 import type { AcquireResponse } from "./generated/leasehold/v1/lock_pb";
 import { AcquireOutcome, LockMode } from "./generated/leasehold/v1/types_pb";
 import { ACQUIRE, type Method, RELEASE, RENEW } from "./methods";
+import { follow } from "./signals";
 import { holderOf } from "./views";
 import { fromDuration, toDuration } from "./wire";
 
@@ -179,13 +180,17 @@ export class DetachedRequest {
     const end = after(readClock(), wait);
     const request = () => this.#message(since(end, readClock()), key);
     const repeats = key ? "freely" : "unsent";
+    const stop = new AbortController();
+    const unfollow = follow(stop, signal, this.#calls.retired);
     try {
-      return await this.#calls.call(ACQUIRE, request, { repeats, signal, wait });
+      return await this.#calls.call(ACQUIRE, request, { repeats, signal: stop.signal, wait });
     } catch (error) {
       if (error instanceof ClosedError) {
         throw new AcquireError(this.name, { kind: "closed" });
       }
       throw error instanceof Failure ? acquireRefused(this.name, error) : error;
+    } finally {
+      unfollow();
     }
   }
 
@@ -241,27 +246,42 @@ export class DetachedLock {
   constructor(
     calls: Calls,
     name: string,
-    token: bigint,
-    ownerId: Uint8Array,
+    token: bigint | string,
+    ownerId: Uint8Array | string,
     ttl: number | undefined,
     heldUntil: Moment,
     permits?: number,
   ) {
     this.#calls = calls;
     this.name = name;
-    this.token = token;
-    this.ownerId = ownerId;
+    const isText = typeof token === "string" && /^\d{1,19}$/.test(token);
+    this.token = isText ? BigInt(token) : (token as bigint);
+    this.ownerId = typeof ownerId === "string" ? Buffer.from(ownerId, "base64url") : ownerId;
     this.#ttl = ttl;
     this.#heldUntil = heldUntil;
     this.permits = permits;
     this.#checked(() => {
       checkName(name);
-      checkToken(token);
-      checkOwnerId(ownerId);
+      checkToken(this.token);
+      checkOwnerId(this.ownerId);
       checkPositive(ttl, "ttl");
     });
     // Not in what a logger shows of the object.
     Object.defineProperty(this, "ownerId", { enumerable: false });
+  }
+
+  /**
+   * Returns what another process needs for `Client.attachDetachedLock`, as texts, for a message or a database: the token in decimal, and the
+   * owner id in base64url. Secret: keep it out of logs.
+   */
+  serialize(): { name: string; token: string; ownerId: string } {
+    const ownerId = Buffer.from(this.ownerId).toString("base64url");
+    return { name: this.name, token: `${this.token}`, ownerId };
+  }
+
+  /** Returns what identifies the hold, with the token as text, and without the owner id. */
+  toJSON(): { lock: string; token: string; isHeld: boolean } {
+    return { lock: this.name, token: `${this.token}`, isHeld: this.isHeld };
   }
 
   /** Whether the lock is held, by this process's own clock: a force release shows at the next renewal. */

@@ -28,7 +28,7 @@ import type { Granted } from "./machine/pending";
 import { type AcquireSpec, lockSpec } from "./machine/spec";
 import { LEADER, OBSERVE } from "./methods";
 import { Pauses, sleep } from "./pauses";
-import { ownError, runUnder } from "./running";
+import { Body, ownError, runUnder } from "./running";
 import { type Leader, leaderOf } from "./views";
 
 /** Options of an election. Times are in milliseconds. */
@@ -64,6 +64,11 @@ export class Term extends Held implements AsyncDisposable {
     this.#candidacy = candidacy;
   }
 
+  /** @internal */
+  get actor(): number {
+    return this.#candidacy.actor;
+  }
+
   /** Changes the value that observers see: at most 4 KiB. */
   async proclaim(value: Uint8Array | string): Promise<void> {
     const encoded = this.checked(() => bytes(value));
@@ -97,18 +102,19 @@ class Candidacy {
   private constructor(
     readonly core: SessionCore,
     readonly election: string,
+    readonly actor: number,
     readonly state: { term: Granted["lease"] | undefined },
   ) {}
 
   /** Begins a candidacy; none if the session has one that waits, leads or is suspended. */
-  static begin(core: SessionCore, election: string): Candidacy | undefined {
+  static begin(core: SessionCore, election: string, actor: number): Candidacy | undefined {
     const former = core.candidacies.get(election);
     if (former && (!former.term || former.term.alive(readClock()) !== undefined)) {
       return undefined;
     }
     const state = { term: undefined };
     core.candidacies.set(election, state);
-    return new Candidacy(core, election, state);
+    return new Candidacy(core, election, actor, state);
   }
 
   /** Ends it. After a loss the session may have begun another one, which stays. */
@@ -158,7 +164,7 @@ export class Election {
     } catch {
       throw new AcquireError(this.name, { kind: "closed" });
     }
-    const candidacy = Candidacy.begin(core, this.name);
+    const candidacy = Candidacy.begin(core, this.name, spec.actor);
     if (!candidacy) {
       throw new AcquireError(this.name, { kind: "already_candidate" });
     }
@@ -217,7 +223,9 @@ export class Election {
    * - `lead` rejects while it leads: then it rejects with that error, after resigning;
    * - a campaign fails in a way that another attempt can't mend, such as `permission_denied`, or `timed_out` if there is a wait: then it
    *   rejects with that error;
-   * - the signal is aborted: then it resolves, or rejects with an error of `lead` that says more than that it was stopped.
+   * - the signal is aborted: then it resolves, or rejects with an error of `lead` that says more than that it was stopped;
+   * - the client is closed: the signal of `lead` is aborted with a `ClosedError`, the close waits for `lead`, and `run` then rejects with that
+   *   error, or as a campaign that is refused (`closed`).
    */
   async run(
     options: { signal: AbortSignal },
@@ -253,7 +261,8 @@ export class Election {
       failures = 0;
       pauses.opened(readClock());
       try {
-        await runUnder([term], signal, log, (stop) => lead(term, stop));
+        const body = new Body(term.core, [term.name], term.actor, true);
+        await runUnder(body, [term], signal, (stop) => lead(term, stop));
       } catch (error) {
         // The work may lose another lock as well: that is its own failure.
         const isLost =
@@ -287,7 +296,8 @@ export class Election {
   }
 
   /**
-   * Yields the present leader, then every change, including to no leader, until the loop ends or the signal is aborted. It never yields the
+   * Yields the present leader, then every change, including to no leader, until the loop ends. If the signal is aborted, it throws the
+   * signal's reason. It never yields the
    * same term with the same value twice in a row, and never a leader with a smaller token than an earlier one. An observer that does not
    * read in time gets the newest state, and that others were skipped. A leader that is resumed on another session stays in its term, which
    * is no change.

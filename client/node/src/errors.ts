@@ -111,8 +111,12 @@ export class Failure extends LeaseholdError {
   /** Whether one side does not trust the other's certificate, or what answers is no coordinator. @internal */
   readonly isDistrust: boolean;
 
+  /** Message without the words for where. @internal */
+  readonly bare: string;
+
   constructor(parts: FailureParts) {
     super(describeFailure(parts));
+    this.bare = describeFailure({ ...parts, endpoint: "" });
     this.code = parts.code;
     this.reason = parts.reason ?? "";
     this.violations = parts.violations ?? [];
@@ -456,7 +460,9 @@ export class ConnectError extends LeaseholdError {
         ? `no answer within ${Math.round(after ?? 0)} ms`
         : kind === "ended"
           ? "the stream ended before the session was open"
-          : cause?.message;
+          : cause instanceof Failure
+            ? cause.bare
+            : cause?.message;
     super(
       `failed to open a session at ${endpoint}: ${why}`,
       cause === undefined ? undefined : { cause },

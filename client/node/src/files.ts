@@ -1,5 +1,6 @@
 import { readFileSync, type Stats, statSync } from "node:fs";
 import type { Logger } from "./options";
+import { wallClock } from "./timers";
 
 /** Age below which a changed file is read again, though its time has not changed: file systems keep times in steps. */
 const UNSETTLED = 1000;
@@ -79,7 +80,7 @@ function look(path: string): Stats | undefined {
 
 /** Returns whether no file changed so lately that it may change again in the same step of time. */
 function isSettled(stamps: readonly (Stats | undefined)[]): boolean {
-  return stamps.every((stamp) => stamp && Date.now() - stamp.mtimeMs >= UNSETTLED);
+  return stamps.every((stamp) => stamp && wallClock() - stamp.mtimeMs >= UNSETTLED);
 }
 
 /** Returns whether the files are the same, as they were. */

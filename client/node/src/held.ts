@@ -1,6 +1,9 @@
+import { inspect } from "node:util";
+import { checkSignal } from "./checks";
 import { NEVER, now as readClock, since } from "./clock";
 import type { SessionCore } from "./core";
 import {
+  type ClosedError,
   Failure,
   HoldError,
   LockLostError,
@@ -10,6 +13,8 @@ import {
 import type { ReleaseRequest } from "./lease";
 import type { Granted } from "./machine/pending";
 import type { State } from "./reason";
+import { follow } from "./signals";
+import { clearTimeout, setTimeout } from "./timers";
 
 /**
  * Longest time between two looks at the clock. The session looks at the deadline in time; timers of this process may be late, so that the
@@ -19,16 +24,27 @@ const LONGEST_SLEEP = 1000;
 
 /** Part that a hold and a leadership have in common. */
 export abstract class Held {
-  protected readonly core: SessionCore;
-  protected readonly granted: Granted;
+  readonly #core: SessionCore;
+  readonly #granted: Granted;
   #controller: AbortController | undefined;
   #linked: AbortSignal | undefined;
   #releasing: Promise<boolean> | undefined;
 
   /** @internal */
   constructor(core: SessionCore, granted: Granted) {
-    this.core = core;
-    this.granted = granted;
+    this.#core = core;
+    this.#granted = granted;
+  }
+
+  // On the prototype, where neither consoles nor loggers look.
+  /** @internal */
+  get core(): SessionCore {
+    return this.#core;
+  }
+
+  /** @internal */
+  get granted(): Granted {
+    return this.#granted;
   }
 
   /** Name of the lock. */
@@ -73,8 +89,8 @@ export abstract class Held {
 
   /**
    * Signal that is aborted when the lock is lost, with a {@link LockLostError} as its reason, or released, with a
-   * {@link LockReleasedError}. Within `with` and `run` it is also aborted when the signal that was given there is. While the lock is only
-   * suspended it is not aborted.
+   * {@link LockReleasedError}. Within `with` and `run` it is also aborted when the signal that was given there is, and with a
+   * {@link ClosedError} when the client is being closed. While the lock is only suspended it is not aborted.
    */
   get signal(): AbortSignal {
     if (!this.#controller) {
@@ -90,28 +106,17 @@ export abstract class Held {
         }
       };
       abortIfOver();
-      this.#follow(controller);
+      follow(controller, this.#linked);
     }
     return this.#controller.signal;
   }
 
-  #follow(controller: AbortController): void {
-    const linked = this.#linked;
-    if (!linked || controller.signal.aborted) {
-      return;
-    }
-    if (linked.aborted) {
-      controller.abort(linked.reason);
-      return;
-    }
-    const abort = () => controller.abort(linked.reason);
-    linked.addEventListener("abort", abort, { once: true });
-    controller.signal.addEventListener("abort", () => linked.removeEventListener("abort", abort));
-  }
-
   /** Aborts the signal of the lock with this one too. @internal */
-  link(signal: AbortSignal | undefined): void {
+  link(signal: AbortSignal): void {
     this.#linked = signal;
+    if (this.#controller) {
+      follow(this.#controller, signal);
+    }
   }
 
   /**
@@ -119,6 +124,7 @@ export abstract class Held {
    * signal if that is aborted first.
    */
   async changed(from: State = this.state, options: { signal?: AbortSignal } = {}): Promise<State> {
+    this.checked(() => checkSignal(options.signal));
     for (;;) {
       const { state } = this;
       if (state !== from) {
@@ -194,6 +200,7 @@ export abstract class Held {
   async releaseRequested(
     options: { signal?: AbortSignal } = {},
   ): Promise<ReleaseRequest | undefined> {
+    this.checked(() => checkSignal(options.signal));
     while (!this.error) {
       if (this.releaseRequest) {
         return this.releaseRequest;
@@ -217,6 +224,21 @@ export abstract class Held {
     } catch (error) {
       throw error instanceof Failure ? new HoldError(this.name, "invalid", error) : error;
     }
+  }
+
+  /** Returns the name, the token and the state, as a console and `JSON.stringify` show them too. */
+  toString(): string {
+    return `lock ${JSON.stringify(this.name)} (token ${this.token}, ${this.state})`;
+  }
+
+  /** @internal */
+  [inspect.custom](): string {
+    return this.toString();
+  }
+
+  /** Returns what identifies the hold, with the token as text. */
+  toJSON(): { lock: string; token: string; state: State } {
+    return { lock: this.name, token: `${this.token}`, state: this.state };
   }
 
   /** Gives the lock back, once. */

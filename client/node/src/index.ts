@@ -33,6 +33,7 @@ export {
   type RefusalKind,
   SettingsError,
 } from "./errors";
+export type { ClientEventMap, ClientEvents, ConnectionEvent, HoldEvent } from "./events";
 export type { Held } from "./held";
 export { Hold, Holds } from "./hold";
 export type { ReleaseRequest } from "./lease";
@@ -45,11 +46,12 @@ export {
   type PermitOptions,
   Semaphore,
   type SemaphoreOptions,
+  type WithOptions,
 } from "./locks";
 export type { SessionInfo } from "./machine/stream";
 export type { ClientOptions, Logger, SessionOptions } from "./options";
 export type { LostReason, State } from "./reason";
-export { Session } from "./session";
+export { type CloseOptions, Session } from "./session";
 export { VERSION } from "./version";
 export type {
   CertificateView,

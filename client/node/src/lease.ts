@@ -8,6 +8,7 @@ import { after, type Moment, NEVER, now as readClock, since } from "./clock";
 import { LockLostError, LockReleasedError, LockSuspendedError } from "./errors";
 import type { SessionReleaseRequested } from "./generated/leasehold/v1/session_pb";
 import type { EndReason, LostReason, State } from "./reason";
+import { queueMicrotask } from "./timers";
 import { fromDuration } from "./wire";
 
 /**

@@ -10,6 +10,7 @@ import {
   checkActor,
   checkFlag,
   checkFunction,
+  checkIfBusy,
   checkObject,
   checkSignal,
   checkTime,
@@ -30,13 +31,13 @@ import {
   lockSpec,
   MOST_LOCKS,
 } from "./machine/spec";
-import { runUnder } from "./running";
+import { Body, partOf, runUnder } from "./running";
 
 /** Options of a request. Times are in milliseconds. */
 export interface AcquireOptions {
   /**
-   * Longest time to wait: at most 24 h; 0 means not to wait. Default: as long as it takes, over reconnects too, until the signal is
-   * aborted.
+   * Longest time to wait: at most 24 h; 0 means not to wait. Default: the client's `wait`, and without one as long as it takes, over
+   * reconnects too, until the signal is aborted.
    */
   wait?: number | undefined;
   /**
@@ -56,13 +57,25 @@ export interface AcquireOptions {
    * the end with `max_hold`; `Hold.endsIn` knows it from the start. Default: no bound but that of the coordinator's rules.
    */
   maxHold?: number | undefined;
-  /** Actor in whose name to ask. Default: none. */
+  /**
+   * Actor in whose name to ask. Default: that of the work of `with` in which the request is made, and a new one for `with` elsewhere; none
+   * for `acquire` elsewhere.
+   */
   actor?: Actor | undefined;
   /**
    * Whether the actor may hold what it holds already once more, under the same token. The lock comes free when the last of its holds is
-   * released. Needs an actor. Default: false.
+   * released. Needs an actor: `with`, and whatever is asked for in its work, has one. Default: false.
    */
   reentrant?: boolean | undefined;
+}
+
+/** Options of {@link Lock.with} and its like, besides those of the request. */
+export interface WithOptions {
+  /**
+   * With `"skip"`, a busy lock means that the work is not run: the call resolves with `undefined`. It then doesn't wait unless the request
+   * has a `wait`. Default: a busy lock is an error.
+   */
+  ifBusy?: "skip" | undefined;
 }
 
 /** Options of a request for one lock. */
@@ -103,6 +116,8 @@ export type LockRequest =
 /** Returns the session to ask on. Throws a ClosedError if there can be none. @internal */
 export type Source = () => SessionCore;
 
+type Work<H, T> = (hold: H, signal: AbortSignal) => T | PromiseLike<T>;
+
 /** Requests of one kind. Nothing is sent before one of the methods is called, and each may be called many times. */
 abstract class Requests<O extends AcquireOptions, H extends Hold | Holds> {
   readonly #source: Source;
@@ -123,13 +138,21 @@ abstract class Requests<O extends AcquireOptions, H extends Hold | Holds> {
     options: O | undefined,
     overrides: AcquireOptions = {},
     work?: unknown,
-  ): Promise<{ core: SessionCore; holds: Hold[]; signal: AbortSignal | undefined }> {
+  ): Promise<{ core: SessionCore; actor: number; holds: Hold[]; end: () => void }> {
     const { spec, signal } = this.#spec(options, overrides, work);
+    let { actor } = spec;
+    let end = () => {};
     try {
       const core = this.#source();
-      const granted = await core.acquire(spec, signal);
-      return { core, holds: granted.map((grant) => new Hold(core, grant)), signal };
+      const names = spec.locks.map(({ name }) => name);
+      if (!actor) {
+        ({ actor, end } = partOf(core, names, work !== undefined));
+      }
+      const wait = spec.wait ?? core.settings.wait;
+      const granted = await core.acquire({ ...spec, actor, wait }, signal);
+      return { core, actor, holds: granted.map((grant) => new Hold(core, grant)), end };
     } catch (error) {
+      end();
       if (error instanceof ClosedError) {
         throw new AcquireError(label(spec), { kind: "closed" });
       }
@@ -143,6 +166,7 @@ abstract class Requests<O extends AcquireOptions, H extends Hold | Holds> {
     try {
       checkObject(this.#defaults, "options");
       checkObject(given, "options");
+      checkIfBusy((given as WithOptions | undefined)?.ifBusy);
       const options = { ...this.#defaults, ...given, ...overrides };
       locks = this.locks(options);
       const spec = acquireSpec(locks, this.isOfSeveral, options);
@@ -163,7 +187,8 @@ abstract class Requests<O extends AcquireOptions, H extends Hold | Holds> {
    * connection is not an error: the session asks again on the next one.
    */
   async acquire(options?: O): Promise<H> {
-    const { holds } = await this.#acquire(options);
+    const { holds, end } = await this.#acquire(options);
+    end();
     return this.wrap(holds);
   }
 
@@ -172,14 +197,9 @@ abstract class Requests<O extends AcquireOptions, H extends Hold | Holds> {
    * can be asked.
    */
   async tryAcquire(options?: Omit<O, "wait">): Promise<H | null> {
-    try {
-      return this.wrap((await this.#acquire(options as O | undefined, { wait: 0 })).holds);
-    } catch (error) {
-      if (error instanceof AcquireError && error.kind === "busy") {
-        return null;
-      }
-      throw error;
-    }
+    const asked = await this.#acquire(options as O | undefined, { wait: 0 }).catch(unlessBusy);
+    asked?.end();
+    return asked ? this.wrap(asked.holds) : null;
   }
 
   /**
@@ -190,19 +210,47 @@ abstract class Requests<O extends AcquireOptions, H extends Hold | Holds> {
    * Resolves with the result of the work, and rejects with its error. If the lock was lost before the work was done, it rejects with a
    * {@link LockLostError}, with the work's own error as its `cause` if that says more: the work counts only if it ran under the lock from
    * beginning to end.
+   *
+   * When the client is being closed, the signal is aborted with a {@link ClosedError}, and the close waits for the work. The result of the
+   * work, or its own error, counts even then; work that says only that it was stopped rejects with the `ClosedError`.
+   *
+   * The work is a flow: what it asks for, it asks for as one {@link Actor}. So a request for a lock that it runs under is refused at once
+   * (`self_deadlock`), or granted once more with `reentrant`.
    */
-  with<T>(work: (hold: H, signal: AbortSignal) => T | PromiseLike<T>): Promise<T>;
-  with<T>(options: O, work: (hold: H, signal: AbortSignal) => T | PromiseLike<T>): Promise<T>;
+  with<T>(work: Work<H, T>): Promise<T>;
+  with<T>(options: O & { ifBusy?: undefined }, work: Work<H, T>): Promise<T>;
+  with<T>(options: O & WithOptions, work: Work<H, T>): Promise<T | undefined>;
   async with<T>(
-    first: O | ((hold: H, signal: AbortSignal) => T | PromiseLike<T>),
-    second?: (hold: H, signal: AbortSignal) => T | PromiseLike<T>,
-  ): Promise<T> {
+    first: (O & WithOptions) | Work<H, T>,
+    second?: Work<H, T>,
+  ): Promise<T | undefined> {
     const isWork = typeof first === "function";
-    const work = (isWork ? first : second) as (hold: H, signal: AbortSignal) => T | PromiseLike<T>;
+    const work = (isWork ? first : second) as Work<H, T>;
     const options = isWork ? undefined : first;
-    const { core, holds, signal } = await this.#acquire(options, {}, work ?? null);
+    const isSkipped = options?.ifBusy === "skip";
+    const wait = options?.wait ?? this.#defaults?.wait ?? 0;
+    const asking = this.#acquire(options, isSkipped ? { wait } : {}, work ?? null);
+    const asked = await (isSkipped ? asking.catch(unlessBusy) : asking);
+    if (!asked) {
+      return undefined;
+    }
+    const { core, actor, holds, end } = asked;
+    const signal = options?.signal ?? this.#defaults.signal;
+    const names = holds.map(({ name }) => name);
     const wrapped = this.wrap(holds);
-    return runUnder(holds, signal, core.settings.log, (stop) => work(wrapped, stop));
+    const body = new Body(core, names, actor, false);
+    try {
+      return await runUnder(body, holds, signal, (stop) => work(wrapped, stop));
+    } finally {
+      end();
+    }
+  }
+}
+
+/** Throws the error unless it says that a lock was not free. */
+function unlessBusy(error: unknown): undefined {
+  if (!(error instanceof AcquireError && (error.kind === "busy" || error.kind === "timed_out"))) {
+    throw error;
   }
 }
 

@@ -14,7 +14,7 @@ import {
 } from "@nestjs/common";
 import { Client } from "./client";
 import type { Hold } from "./hold";
-import type { LockOptions } from "./locks";
+import type { LockOptions, WithOptions } from "./locks";
 import type { ClientOptions } from "./options";
 
 /** Options of the module. */
@@ -34,7 +34,7 @@ export interface LeaseholdModuleAsyncOptions extends Pick<ModuleMetadata, "impor
 
 const OPTIONS = Symbol("options of LeaseholdModule");
 
-/** Client of the module: it is closed when the application shuts down, after everything else. */
+/** Client of the module: it is closed when the application shuts down, after everything else, and waits for methods under locks. */
 class ModuleClient extends Client {
   async onApplicationShutdown(): Promise<void> {
     await this.close();
@@ -43,7 +43,8 @@ class ModuleClient extends Client {
 
 /**
  * Module that provides a {@link Client}, in every module of the application. Its session is made on first use. The client is closed by
- * `app.close()`, and by signals where the application calls `enableShutdownHooks`.
+ * `app.close()`, and by signals where the application calls `enableShutdownHooks`. The close tells methods under locks to stop, by
+ * `heldLock().signal`, and waits for them for at most `closeTimeout`.
  */
 // biome-ignore lint/complexity/noStaticOnlyClass: NestJS knows modules by their classes.
 export class LeaseholdModule {
@@ -81,11 +82,14 @@ type Method<A extends unknown[], R> = (...args: A) => Promise<R>;
  * be made from the method's arguments. {@link heldLock} is the hold: pass its token on, and stop when its signal is aborted.
  *
  * The call rejects as `Lock.with` does: with an `AcquireError` if the lock is not acquired, and with a `LockLostError` if it is lost before the
- * method has ended. It waits for the lock unless `wait` is set; with 0, `busy` says that another process runs the method.
+ * method has ended. It waits for the lock unless `wait` is set; with 0, `busy` says that another process runs the method. With
+ * `ifBusy: "skip"`, the call resolves with `undefined` instead.
+ *
+ * A method that calls another one under the same lock is refused at once (`self_deadlock`), unless that one is `reentrant`.
  */
 export function WithLock(
   name: string,
-  options?: LockOptions,
+  options?: LockOptions & WithOptions,
 ): <A extends unknown[], R>(
   target: object,
   key: string | symbol,
@@ -93,7 +97,7 @@ export function WithLock(
 ) => void;
 export function WithLock<A extends unknown[]>(
   name: (...args: A) => string,
-  options?: LockOptions,
+  options?: LockOptions & WithOptions,
 ): <B extends [...A, ...unknown[]], R>(
   target: object,
   key: string | symbol,
@@ -101,7 +105,7 @@ export function WithLock<A extends unknown[]>(
 ) => void;
 export function WithLock<A extends unknown[]>(
   name: string | ((...args: A) => string),
-  options: LockOptions = {},
+  options: LockOptions & WithOptions = {},
 ) {
   return <R>(
     target: object,
@@ -115,8 +119,9 @@ export function WithLock<A extends unknown[]>(
     Inject(Client)(target, CLIENT);
     descriptor.value = function (this: object, ...args: A): Promise<R> {
       const client: Client = Reflect.get(this, CLIENT);
-      const lock = client.lock(typeof name === "string" ? name : name(...args), options);
-      return lock.with((hold) => holds.run(hold, () => method.apply(this, args)));
+      const lock = client.lock(typeof name === "string" ? name : name(...args));
+      const run = (hold: Hold) => holds.run(hold, () => method.apply(this, args));
+      return lock.with(options, run) as Promise<R>;
     };
     // Other decorators, such as those of schedules and guards, keep what they know of a method on its function.
     for (const key of Reflect.getMetadataKeys(method)) {

@@ -12,11 +12,13 @@ import {
   checkPositive,
   checkText,
   checkTime,
+  DAY,
 } from "./checks";
 import { defaultClientName } from "./client-name";
 import { type CredentialOptions, Credentials } from "./credentials";
 import { type Endpoint, parseEndpoints } from "./endpoints";
 import { Failure, SettingsError } from "./errors";
+import { ClientEvents } from "./events";
 import { type SessionOpen, SessionOpenSchema } from "./generated/leasehold/v1/session_pb";
 import { toDuration } from "./wire";
 
@@ -69,6 +71,16 @@ export interface ClientOptions extends SessionOptions, CredentialOptions {
    * `most`. Default: 50 ms to 2 s.
    */
   backoff?: { readonly least: number; readonly most: number } | undefined;
+  /**
+   * Longest time for which `close` waits for the work of `with`, `run` and decorators to end, after it told that to stop; 0 means not to
+   * wait. Default: 10 s.
+   */
+  closeTimeout?: number | undefined;
+  /**
+   * Longest wait of requests for locks and permits that give none: at most 24 h. Campaigns and detached locks have waits of their own.
+   * Default: as long as it takes.
+   */
+  wait?: number | undefined;
   /** Place for log lines. Default: warnings go to the console. */
   logger?: Logger | undefined;
   /**
@@ -83,7 +95,10 @@ export interface Settings {
   readonly endpoints: readonly Endpoint[];
   readonly connectTimeout: number;
   readonly backoff: { readonly least: number; readonly most: number };
+  readonly closeTimeout: number;
+  readonly wait: number | undefined;
   readonly credentials: Credentials;
+  readonly events: ClientEvents;
   readonly log: Logger;
   readonly propagate: ((carrier: Record<string, string>) => void) | undefined;
 }
@@ -106,8 +121,10 @@ export function newSettings(urls: string | readonly string[], options: ClientOpt
   asSetting(() => {
     checkObject(options ?? null, "options");
     checkSessionOptions(options);
-    const { connectTimeout, backoff, logger, propagate } = options;
+    const { connectTimeout, closeTimeout, wait, backoff, logger, propagate } = options;
     checkPositive(connectTimeout, "connectTimeout");
+    checkTime(closeTimeout, "closeTimeout", 0, DAY);
+    checkTime(wait, "wait", 0, DAY);
     checkObject(backoff, "backoff");
     if (backoff) {
       checkPositive(backoff.least ?? 0, "backoff.least");
@@ -125,13 +142,17 @@ export function newSettings(urls: string | readonly string[], options: ClientOpt
   });
   const endpoints = parseEndpoints(urls);
   const { connectTimeout = 5000, backoff = { least: 50, most: 2000 }, logger = QUIET } = options;
+  const { closeTimeout = 10_000, wait, propagate } = options;
   return {
     endpoints,
     connectTimeout,
+    closeTimeout,
+    wait,
     backoff,
+    events: new ClientEvents(),
     credentials: new Credentials(options, endpoints, logger),
     log: logger,
-    propagate: options.propagate,
+    propagate,
   };
 }
 

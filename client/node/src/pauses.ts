@@ -1,4 +1,5 @@
 import { type Moment, NEVER, since } from "./clock";
+import { clearTimeout, setTimeout } from "./timers";
 
 /** Pause above which no coordinator can ask for a longer one. */
 const LONGEST_ASKED = 60_000;

@@ -1,58 +1,136 @@
-import { LockLostError, LockSuspendedError } from "./errors";
+/**
+ * Bodies: work that runs under locks. Each knows those that it runs inside of, by which a flow that asks for what it holds is found out.
+ *
+ * @module
+ */
+
+import { AsyncLocalStorage } from "node:async_hooks";
+import { Actor } from "./actor";
+import type { SessionCore } from "./core";
+import { AcquireError, ClosedError, LockLostError, LockSuspendedError } from "./errors";
 import type { Held } from "./held";
-import type { Logger } from "./options";
+import { follow } from "./signals";
+
+/** Work that runs under locks. */
+export class Body {
+  /** Tells the work to stop, for another reason than a loss. */
+  readonly told = new AbortController();
+  /** Settled when it has ended, with the releases of its locks. */
+  readonly ended: Promise<void>;
+  end!: () => void;
+  /** Whether the work has ended. */
+  isOver = false;
+  /** Whether a request of its actor is under way, or the work of one. */
+  isBusy = false;
+  readonly outer = currentBody();
+
+  constructor(
+    readonly core: SessionCore,
+    readonly names: readonly string[],
+    readonly actor: number,
+    /** Whether it is a leadership, under which many flows run side by side: only what it holds itself is of its actor. */
+    readonly isLeading: boolean,
+  ) {
+    this.ended = new Promise((resolve) => {
+      this.end = resolve;
+    });
+  }
+}
+
+const bodies = new AsyncLocalStorage<Body>();
+
+/** Returns the innermost body of the present flow that has not ended. */
+export function currentBody(): Body | undefined {
+  let body = bodies.getStore();
+  while (body?.isOver) {
+    body = body.outer;
+  }
+  return body;
+}
+
+/** Actor of a request, and what to call when the request, or the work under it, has ended. */
+interface Part {
+  readonly actor: number;
+  readonly end: () => void;
+}
+
+/**
+ * Returns the part that a request for these locks takes in the present flow: that of the body that holds one of them, so that the
+ * coordinator refuses it at once or grants it once more, and otherwise that of the innermost body. Where flows run side by side inside of a
+ * body, one has the body's actor at a time, and the others have their own: they don't wait for one another, and may contend.
+ */
+export function partOf(core: SessionCore, names: readonly string[], isWork: boolean): Part {
+  const inner = currentBody();
+  const end = () => undefined;
+  for (let body = inner; body; body = body.outer) {
+    if (body.core === core && body.names.some((name) => names.includes(name))) {
+      return { actor: body.actor, end };
+    }
+  }
+  if (inner?.core === core && !inner.isLeading && !inner.isBusy) {
+    inner.isBusy = true;
+    return {
+      actor: inner.actor,
+      end: () => {
+        inner.isBusy = false;
+      },
+    };
+  }
+  return { actor: inner || isWork ? new Actor().number : 0, end };
+}
 
 /**
  * Runs the work until it ends, and then gives the locks up: never before, so that nobody else gets them while it still runs. Rejects with
  * the loss if one of them was lost, and the error of the work as its cause, if that says more.
  */
 export async function runUnder<T>(
+  body: Body,
   held: readonly Held[],
   signal: AbortSignal | undefined,
-  log: Logger,
   work: (signal: AbortSignal) => T | PromiseLike<T>,
 ): Promise<T> {
-  const stop = new AbortController();
-  const abort = (by: AbortSignal) => stop.abort(by.reason);
-  const signals: AbortSignal[] = signal ? [signal] : [];
-  for (const hold of held) {
-    hold.link(signal);
-    signals.push(hold.signal);
+  const { core } = body;
+  const release = () =>
+    Promise.all(
+      held.map((hold) =>
+        hold.end().catch((error: Error) => {
+          core.settings.log.debug(`the release after the work failed: ${error.message}`);
+        }),
+      ),
+    );
+  if (!core.begin(body)) {
+    // The grant came as the session was being closed.
+    await release();
+    throw new AcquireError(body.names.join(", "), { kind: "closed" });
   }
-  const listeners = signals.map((one) => {
-    const listener = () => abort(one);
-    one.addEventListener("abort", listener);
-    if (one.aborted) {
-      listener();
-    }
-    return () => one.removeEventListener("abort", listener);
-  });
+  const stop = new AbortController();
+  const unfollow = follow(body.told, signal);
+  for (const hold of held) {
+    hold.link(body.told.signal);
+  }
+  const unstop = follow(stop, body.told.signal, ...held.map((hold) => hold.signal));
   let result: { readonly value: T } | { readonly error: unknown };
   try {
-    result = { value: await work(stop.signal) };
+    result = { value: await bodies.run(body, () => work(stop.signal)) };
   } catch (error) {
     result = { error };
   }
+  body.isOver = true;
   const losses = await Promise.all(held.map((hold) => hold.settled()));
   const lost = losses.find((loss) => loss !== undefined);
-  for (const remove of listeners) {
-    remove();
-  }
-  await Promise.all(
-    held.map((hold) =>
-      hold.end().catch((error: Error) => {
-        log.debug(`the release after the work failed: ${error.message}`);
-      }),
-    ),
-  );
+  unfollow();
+  unstop();
+  await release();
+  core.finish(body);
+  const own = "error" in result ? ownError(result.error, stop.signal) : undefined;
   if (lost) {
-    const own = "error" in result ? ownError(result.error, stop.signal) : undefined;
     throw own === undefined
       ? lost
       : new LockLostError(lost.lock, lost.token, lost.reason, { cause: own });
   }
   if ("error" in result) {
-    throw result.error;
+    const { reason } = stop.signal;
+    throw own === undefined && reason instanceof ClosedError ? reason : result.error;
   }
   return result.value;
 }

@@ -10,6 +10,7 @@ import { CLOCK_ERROR, type Moment, NEVER, now as readClock, since } from "./cloc
 import { Conn, type Receiver } from "./conn";
 import { type Candidate, findAll } from "./endpoints";
 import { ClosedError, ConnectError } from "./errors";
+import type { ClientEventMap } from "./events";
 import { failureFrom } from "./failure";
 import type { SessionResponse } from "./generated/leasehold/v1/session_pb";
 import { fateOf } from "./machine/fate";
@@ -20,6 +21,8 @@ import { openMessage, type SessionOptions, type Settings } from "./options";
 import { Pauses, sleep } from "./pauses";
 import { Renewing } from "./renewing";
 import { Route } from "./route";
+import { follow } from "./signals";
+import { clearTimeout, setImmediate, setTimeout } from "./timers";
 import { dial } from "./transport";
 
 /**
@@ -93,6 +96,19 @@ export class SessionLoop implements Receiver {
       this.#hasEnded = resolve;
     });
     this.carryOut(readClock());
+  }
+
+  /** Tells an event to the program. */
+  tell<E extends keyof ClientEventMap>(event: E, ...told: ClientEventMap[E]): void {
+    const { events, log } = this.settings;
+    events.tell(log, event, ...told);
+  }
+
+  #tellOf(event: "connected" | "disconnected", conn: Conn | undefined): void {
+    if (conn && this.info) {
+      const { sessionId } = this.info;
+      this.tell(event, { endpoint: conn.candidate.endpoint.url, sessionId });
+    }
   }
 
   /** Gives the machine an input, and does what it asks for. */
@@ -182,6 +198,7 @@ export class SessionLoop implements Receiver {
 
   /** Forgets the connection of the stream that had the session open. */
   #currentEnded(now: Moment, conn: Conn): void {
+    this.#tellOf("disconnected", conn);
     this.info = undefined;
     this.drainsAt = NEVER;
     this.#route.failed(conn.candidate, now);
@@ -294,6 +311,7 @@ export class SessionLoop implements Receiver {
     this.#pause = 0;
     this.#pauses.opened(now);
     this.info = info;
+    this.#tellOf("connected", this.#current);
     this.drainsAt = NEVER;
     this.#mustOpen = false;
     this.#hasOpened();
@@ -338,6 +356,7 @@ export class SessionLoop implements Receiver {
       return;
     }
     this.isOver = true;
+    this.#tellOf("disconnected", this.#current);
     clearTimeout(this.#timer);
     for (const conn of [this.#current, this.#next]) {
       conn?.cut();
@@ -450,14 +469,10 @@ export class SessionLoop implements Receiver {
 
   /** Makes a pause, and ends it early if there is a reason to hurry. */
   async #sleep(pause: number, signal: AbortSignal): Promise<void> {
-    const { signal: hurry } = this.#hurry;
     const ended = new AbortController();
-    const end = () => ended.abort();
-    signal.addEventListener("abort", end);
-    hurry.addEventListener("abort", end);
+    const unfollow = follow(ended, signal, this.#hurry.signal);
     await sleep(pause, ended.signal);
-    signal.removeEventListener("abort", end);
-    hurry.removeEventListener("abort", end);
+    unfollow();
   }
 
   /** Tries to open the session at one coordinator. Returns nothing once it is open there. */

@@ -1,9 +1,22 @@
 import type { Calls } from "./calls";
+import { checkTime, DAY } from "./checks";
 import { NEVER, now as readClock, since } from "./clock";
 import { SessionCore } from "./core";
 import { Entry } from "./entry";
 import type { SessionInfo } from "./machine/stream";
-import type { SessionOptions } from "./options";
+import { asSetting, type SessionOptions } from "./options";
+
+/** Options of a close. */
+export interface CloseOptions {
+  /** Longest time to wait for work that runs, in milliseconds; 0 means not to wait. Default: the client's `closeTimeout`. */
+  timeout?: number | undefined;
+}
+
+/** Returns the bound of a close. Throws a SettingsError if it can't be used. @internal */
+export function checkClose({ timeout }: CloseOptions): number | undefined {
+  asSetting(() => checkTime(timeout, "timeout", 0, DAY));
+  return timeout;
+}
 
 /**
  * Lease stream, through which a client holds locks for as long as the stream lives.
@@ -48,11 +61,16 @@ export class Session extends Entry implements AsyncDisposable {
   }
 
   /**
-   * Closes the session: its holds are lost first (with `session_closed`) and its acquires fail with `closed`, then the coordinator releases
-   * everything and hands it to the next waiters. Resolves when it has confirmed that, or after a few seconds. Closing it again does nothing.
+   * Closes the session. Its acquires fail with `closed`, and the work of `with` and `run` is told to stop, by its signal. The session renews
+   * their locks until they have ended, for at most `timeout` milliseconds: by default the client's `closeTimeout`, 10 s; 0 means not to wait.
+   * After that it logs a warning that names the locks of work that still runs.
+   *
+   * Then what it still holds is lost (with `session_closed`), at once if nothing runs under it, and the coordinator hands it to the next
+   * waiters. Resolves when that is confirmed, or after a few seconds. A close waits for no work that calls it itself. All calls are one
+   * close.
    */
-  close(): Promise<void> {
-    return this.#core.close();
+  async close(options: CloseOptions = {}): Promise<void> {
+    await this.#core.close(checkClose(options));
   }
 
   /** Closes the session, at the end of the block of `await using`. */

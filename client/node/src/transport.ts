@@ -18,6 +18,7 @@ import { ConnectError, type Failure } from "./errors";
 import { failureFrom, timedOut, transportFailure } from "./failure";
 import { GET_STATUS } from "./methods";
 import type { Settings } from "./options";
+import { clearTimeout, setTimeout } from "./timers";
 import { VERSION } from "./version";
 
 /** Interval of probes on a quiet connection of calls, and the time limit of their answers. */

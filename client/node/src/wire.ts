@@ -26,7 +26,7 @@ export function toDuration(milliseconds: number): Duration {
   return create(DurationSchema, { seconds: BigInt(seconds), nanos });
 }
 
-/** Returns the bytes of an owner id. */
+/** Returns the bytes of an owner id. @internal */
 export function toBytes(id: OwnerId): Uint8Array<ArrayBuffer> {
   return Uint8Array.from(Buffer.from(id, "latin1"));
 }

@@ -35,6 +35,22 @@ class Orders {
   async ship(id: number, to: string): Promise<string> {
     return `${id} to ${to}`;
   }
+
+  async skip(): Promise<string> {
+    return "ran";
+  }
+
+  async again(id: number): Promise<bigint[]> {
+    return [heldLock().token, await this.once(id)];
+  }
+
+  async once(_id: number): Promise<bigint> {
+    return heldLock().token;
+  }
+
+  async nested(id: number): Promise<unknown> {
+    return await this.pay(id);
+  }
 }
 decorate(
   Orders,
@@ -42,6 +58,18 @@ decorate(
   WithLock((id: number) => `orders/${id}`),
 );
 decorate(Orders, "report", WithLock("report", { wait: 0 }));
+decorate(Orders, "skip", WithLock("report", { ifBusy: "skip" }));
+for (const [name, options] of [
+  ["again", {}],
+  ["once", { reentrant: true }],
+  ["nested", {}],
+] as const) {
+  decorate(
+    Orders,
+    name,
+    WithLock((id: number) => `orders/${id}`, options),
+  );
+}
 decorate(Orders, "close", SetMetadata("schedule", "daily"));
 decorate(Orders, "close", WithLock("day"));
 decorate(
@@ -121,4 +149,51 @@ test("a method whose lock is lost is told, and does not count", async () => {
   await assert.rejects(work, LockLostError);
   await app.close();
   assert.throws(() => client.session, ClosedError);
+});
+
+test("a method is skipped while another process runs it", async () => {
+  const [one, other] = [await start(), await start()];
+  await one.get(Orders).report(async () => {
+    assert.equal(await other.get(Orders).skip(), undefined);
+  });
+  assert.equal(await other.get(Orders).skip(), "ran");
+  await Promise.all([one.close(), other.close()]);
+});
+
+test("a method under the lock of its caller fails at once, or is reentrant if it asks for that", async () => {
+  const app = await start();
+  const [outer, inner] = await app.get(Orders).again(5);
+  assert.equal(outer, inner);
+  await assert.rejects(app.get(Orders).nested(6), (error) => {
+    return error instanceof AcquireError && error.kind === "self_deadlock";
+  });
+  await app.close();
+});
+
+test("an application that closes waits for methods under locks", async () => {
+  const [one, other] = [await start(), await start()];
+  let hasEnded = false;
+  let started: (() => void) | undefined;
+  const running = new Promise<void>((resolve) => {
+    started = resolve;
+  });
+  const work = one.get(Orders).report(async () => {
+    started?.();
+    const { signal } = heldLock();
+    await new Promise((resolve) => signal.addEventListener("abort", resolve));
+    assert(signal.reason instanceof ClosedError);
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    hasEnded = true;
+    return "done";
+  });
+  await running;
+  const next = other
+    .get(Client)
+    .lock("report")
+    .with(() => assert(hasEnded));
+  await one.close();
+  assert(hasEnded);
+  assert.equal(await work, "done");
+  await next;
+  await other.close();
 });

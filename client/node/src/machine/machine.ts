@@ -58,7 +58,7 @@ export class Machine extends Moving {
   /** Begins an acquire. The id is the caller's, and rises with every acquire of this session. */
   acquire(now: Moment, id: number, spec: AcquireSpec, call: AcquireCall): void {
     this.expire(now);
-    if (this.isEnding) {
+    if (this.isRetired) {
       this.put({
         kind: "acquired",
         call,
@@ -183,12 +183,23 @@ export class Machine extends Moving {
     }
   }
 
+  /** Fails the acquires that wait, and all later ones. What is held stays. */
+  retire(now: Moment): void {
+    this.expire(now);
+    this.isRetired = true;
+    for (const asked of this.takeWaiting(() => true)) {
+      this.abandon(asked);
+      this.failAcquire(asked, (lock) => new AcquireError(lock, { kind: "closed" }));
+    }
+  }
+
   /** Ends the session. Its holds are lost before the coordinator hears of it. */
   close(now: Moment): void {
     if (this.isEnding) {
       return;
     }
     this.expire(now);
+    this.isRetired = true;
     this.isEnding = true;
     this.holds.endAll(now, "session_closed");
     this.failWaiting(

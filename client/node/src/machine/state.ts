@@ -73,6 +73,8 @@ export class State {
   resumeUntil: Moment = NEVER;
   /** If there is no stream because its coordinator stopped, the time until which the store keeps holds and places. */
   stoppedUntil: Moment = NEVER;
+  /** Whether the session takes no more acquires, because it is to end. */
+  isRetired = false;
   /** Whether this process wants the session to end. */
   isEnding = false;
   /** Why there is no stream, if attempts to connect have failed since the last one. */

@@ -1,0 +1,237 @@
+/** Closes: nobody else gets a lock while work still runs under it, unless that takes longer than the bound. */
+
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { createInterface } from "node:readline";
+import { after, before, test } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
+import {
+  AcquireError,
+  type Client,
+  type ClientOptions,
+  ClosedError,
+  connect,
+  type Hold,
+  LockLostError,
+} from "../src/index";
+import { Server } from "./server";
+
+const QUIET = { debug: () => undefined, info: () => undefined, warn: () => undefined };
+
+/** Resolves when the signal is aborted. */
+async function aborted(signal: AbortSignal): Promise<void> {
+  if (!signal.aborted) {
+    await once(signal, "abort");
+  }
+}
+
+/** Returns a promise, and what resolves it. */
+function beginning(): { promise: Promise<void>; begun: () => void } {
+  let begun = () => {};
+  const promise = new Promise<void>((resolve) => {
+    begun = resolve;
+  });
+  return { promise, begun };
+}
+
+/** Process that works under one lock, and closes its client at each SIGTERM; after so many of them it ends. */
+async function worker(url: string, rounds: number): Promise<void> {
+  const say = (what: string) => process.stdout.write(`${what} ${process.hrtime.bigint()}\n`);
+  for (let round = 0; round < rounds; round++) {
+    const client = await connect(url, { logger: QUIET });
+    const closed = once(process, "SIGTERM").then(() => client.close());
+    await client.lock("rolled").with(async (_lock, signal) => {
+      say("begin");
+      await aborted(signal);
+      await sleep(5);
+      say("end");
+    });
+    await closed;
+  }
+}
+
+if (process.argv[2] === "worker") {
+  void worker(process.argv[3] ?? "", Number(process.argv[4]));
+} else {
+  tests();
+}
+
+function tests(): void {
+  let server: Server;
+  let rival: Client;
+  before(async () => {
+    server = await Server.start();
+    rival = await connect(server.url, { logger: QUIET });
+  });
+  after(async () => {
+    await rival.close();
+    await server.stop();
+  });
+
+  let names = 0;
+  const fresh = () => `closing/${++names}`;
+  const open = (options: ClientOptions = {}) => connect(server.url, { logger: QUIET, ...options });
+  const isClosed = (error: unknown) => error instanceof AcquireError && error.kind === "closed";
+
+  test("a SIGTERM in the middle of work never lets two work at once", async () => {
+    const rounds = 100;
+    const child = spawn(process.execPath, [__filename, "worker", server.url, `${rounds}`], {
+      stdio: ["ignore", "pipe", "inherit"],
+    });
+    const ended = once(child, "exit");
+    const spans: { by: string; from: bigint; to: bigint }[] = [];
+    let waits: Promise<void> | undefined;
+    let from = 0n;
+    for await (const line of createInterface({ input: child.stdout })) {
+      const [what, at = "0"] = line.split(" ");
+      if (what === "begin") {
+        from = BigInt(at);
+        const before = waits;
+        waits = rival.lock("rolled").with(async () => {
+          const began = process.hrtime.bigint();
+          await sleep(1);
+          spans.push({ by: "rival", from: began, to: process.hrtime.bigint() });
+        });
+        await before;
+        // It is in the queue.
+        while ((await rival.admin.getLock("rolled")).waiterCount === 0n) {
+          await sleep(1);
+        }
+        child.kill("SIGTERM");
+      } else {
+        spans.push({ by: "worker", from, to: BigInt(at) });
+      }
+    }
+    await waits;
+    assert.deepEqual(await ended, [0, null]);
+    assert.equal(spans.length, 2 * rounds);
+    spans.sort((one, other) => Number(one.from - other.from));
+    for (const [index, { from }] of spans.entries()) {
+      const former = spans[index - 1];
+      assert(!former || former.to <= from, `two at once in span ${index}`);
+    }
+  });
+
+  test("a close tells work to stop, and waits for it", async () => {
+    const name = fresh();
+    const client = await open({ ttl: 1000 });
+    let waits: Promise<Hold> | undefined;
+    let next: Promise<Hold> | undefined;
+    let hasEnded = false;
+    const plain = await client.lock(`${name}/plain`).acquire();
+    const work = client.lock(name).with(async (lock, signal) => {
+      waits = rival.lock(name).acquire();
+      next = client.lock(`${name}/plain`).acquire();
+      next.catch(() => undefined);
+      const closed = client.close();
+      const again = client.close();
+      await aborted(signal);
+      assert(signal.reason instanceof ClosedError && lock.signal.aborted);
+      await assert.rejects(client.lock("other").acquire(), isClosed);
+      return [closed, again];
+    });
+    // A close that the work calls does not wait for it.
+    await work.catch(() => undefined);
+    await (await waits)?.release();
+    assert(next && plain.error);
+    await assert.rejects(next, isClosed);
+
+    const second = await open({ ttl: 1000 });
+    let rivals: Promise<Hold> | undefined;
+    const { promise, begun } = beginning();
+    const working = second.lock(name).with(async (lock, signal) => {
+      begun();
+      rivals = rival.lock(name).acquire();
+      await aborted(signal);
+      assert(signal.reason instanceof ClosedError);
+      // Longer than the TTL: it is renewed meanwhile.
+      await sleep(1500);
+      lock.check();
+      hasEnded = true;
+      return "done";
+    });
+    const held = await second.lock("elsewhere").acquire();
+    await promise;
+    const queued = second.lock("elsewhere").acquire();
+    const [closing, twice] = [second.close(), second.close()];
+    await assert.rejects(queued, isClosed);
+    await assert.rejects(second.lock("other").acquire(), isClosed);
+    await assert.rejects(second.detachedLock("other").acquire(), isClosed);
+    held.check();
+    assert.equal(await working, "done");
+    await Promise.all([closing, twice]);
+    assert(hasEnded && held.error instanceof LockLostError);
+    assert.equal(held.error.reason, "session_closed");
+    await (await rivals)?.release();
+  });
+
+  test("work that only says that it was stopped rejects as closed", async () => {
+    const client = await open();
+    const began = [beginning(), beginning()];
+    const work = client.lock(fresh()).with(async (_lock, signal) => {
+      began[0]?.begun();
+      await sleep(60_000, undefined, { signal });
+    });
+    const failing = client.lock(fresh()).with(async (_lock, signal) => {
+      began[1]?.begun();
+      await aborted(signal);
+      throw new RangeError("of the work");
+    });
+    const rejected = Promise.all([
+      assert.rejects(work, ClosedError),
+      assert.rejects(failing, RangeError),
+    ]);
+    await Promise.all(began.map(({ promise }) => promise));
+    await client.close();
+    await rejected;
+  });
+
+  test("a close gives work up after its bound, and names the locks", async () => {
+    const warned: string[] = [];
+    const logger = { ...QUIET, warn: (line: string) => warned.push(line) };
+    const client = await open({ logger, closeTimeout: 60_000 });
+    const [name, stop] = [fresh(), new AbortController()];
+    const { promise, begun } = beginning();
+    const work = client.lock(name).with(() => {
+      begun();
+      return aborted(stop.signal);
+    });
+    await promise;
+    await client.close({ timeout: 20 });
+    assert.match(warned.join("\n"), new RegExp(`still ran .*"${name}"`));
+    await rival.lock(name).with(() => undefined);
+    stop.abort();
+    await assert.rejects(work, (error) => {
+      return error instanceof LockLostError && error.reason === "session_closed";
+    });
+    assert.throws(() => client.session, ClosedError);
+    await assert.rejects(client.close({ timeout: -1 }), /timeout/);
+  });
+
+  test("a close ends a leadership after its work", async () => {
+    const client = await open();
+    const name = fresh();
+    const { promise, begun } = beginning();
+    let hasEnded = false;
+    const leads = client
+      .election(name)
+      .run({ signal: new AbortController().signal }, async (term, signal) => {
+        begun();
+        await aborted(signal);
+        assert(signal.reason instanceof ClosedError);
+        term.check();
+        hasEnded = true;
+      });
+    await promise;
+    const next = rival
+      .election(name)
+      .campaign()
+      .then(async (term) => {
+        assert(hasEnded);
+        await term.resign();
+      });
+    await Promise.all([client.close(), assert.rejects(leads, isClosed)]);
+    await next;
+  });
+}
