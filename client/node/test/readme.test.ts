@@ -58,6 +58,98 @@ for (const [index, example] of examples.entries()) {
   });
 }
 
+test("the recipes do what they say", async () => {
+  cpSync(join(PACKAGE, "examples"), join(project, "examples"), { recursive: true });
+  // What the program imports, too: there is one class of each error.
+  const file = join(project, "recipes-run.mjs");
+  const url = JSON.stringify(server.url);
+  const program = `
+    import assert from "node:assert/strict";
+    import { connect } from "leasehold";
+    import * as recipes from "./examples/recipes.mjs";
+    const [client, rival] = [await connect(${url}), await connect(${url})];
+    const ran = [];
+    const work = (name) => async () => void ran.push(name);
+    await recipes.charge(client, 1, async ({ token, signal }) => {
+      assert(token > 0n && !signal.aborted);
+      ran.push("lock");
+    });
+    const busy = await rival.lock("report").acquire();
+    await recipes.reportIfNobodyDoes(client, assert.fail);
+    await busy.release();
+    await recipes.reportIfNobodyDoes(client, work("try"));
+    await recipes.chargeSoon(client, 2, work("wait"));
+    await recipes.read(client, () => recipes.read(rival, work("shared")));
+    await recipes.write(client, work("alone"));
+    await recipes.callApi(client, work("semaphore"));
+    await recipes.transfer(client, 7, 9, work("several"));
+    const stop = new AbortController();
+    await recipes.schedule(client, stop.signal, async ({ token, signal }) => {
+      assert(token > 0n && !signal.aborted);
+      ran.push("election");
+      stop.abort();
+    });
+    await assert.rejects(
+      recipes.oncePerHour(client, async () => {
+        throw new RangeError("of the work");
+      }),
+      RangeError,
+    );
+    await recipes.oncePerHour(client, work("once"));
+    await recipes.oncePerHour(rival, assert.fail);
+    const written = [];
+    const database = { query: async (_sql, [, token]) => written.push(token) };
+    await recipes.save(client, database, { id: 1, data: "d" });
+    assert.equal(written.length, 1);
+    await assert.rejects(recipes.save(client, { query: async () => 0 }, { id: 1 }), /a later holder/);
+    await recipes.testThatOrdersAreChargedOneByOne();
+    assert.deepEqual(ran, [
+      "lock", "try", "wait", "shared", "alone", "semaphore", "several", "election", "once",
+    ]);
+    recipes.stopOn("SIGTERM", client);
+    await rival.close();
+    await client.lock("stopped").with(async (_lock, signal) => {
+      process.kill(process.pid, "SIGTERM");
+      await new Promise((resolve) => signal.addEventListener("abort", resolve));
+      console.log("stopped");
+    });`;
+  writeFileSync(file, program);
+  const { stdout } = await run(process.execPath, [file]);
+  assert.equal(stdout, "stopped\n");
+});
+
+test("a lock is taken by fetch", async () => {
+  const example = readFileSync(join(PACKAGE, "examples/fetch.mjs"), "utf8");
+  const file = join(project, "fetch.mjs");
+  writeFileSync(file, example.replaceAll("http://127.0.0.1:7420", server.url));
+  const { stdout } = await run(process.execPath, [file]);
+  assert.match(stdout, /^held for 30 s from .* token \d+\nheld for 30 s more\n$/);
+});
+
+test("the package has its licences, and says what it is", async () => {
+  const packed = join(project, "node_modules/leasehold");
+  for (const licence of ["LICENSE-MIT", "LICENSE-APACHE"]) {
+    // The same as in the repository, where this is a part of it.
+    const root = join(PACKAGE, "../..", licence);
+    assert.equal(readFileSync(join(packed, licence), "utf8"), readFileSync(root, "utf8"));
+  }
+  const names = ["leasehold/package.json", "leasehold/testing", "leasehold/nestjs"];
+  const program = names.map((name) => `console.log(require.resolve("${name}"));`).join("\n");
+  writeFileSync(join(project, "resolve.cjs"), program);
+  await run(process.execPath, [join(project, "resolve.cjs")]);
+  // What an older resolver of types finds.
+  const { typesVersions, exports } = JSON.parse(readFileSync(join(packed, "package.json"), "utf8"));
+  for (const [name, [file]] of Object.entries<[string]>(typesVersions["*"])) {
+    assert.equal(file, exports[`./${name}`].require.types);
+    readFileSync(join(packed, file));
+  }
+});
+
+test("no link of the README leads out of the package", () => {
+  const readme = readFileSync(join(PACKAGE, "README.md"), "utf8");
+  assert.deepEqual(readme.match(/\]\((?!https?:|#)[^)]*\)/g), null);
+});
+
 test("import and require give the same package", async () => {
   const file = join(project, "both.mjs");
   const both = `
@@ -78,10 +170,14 @@ test("the types are there for both kinds of modules", async () => {
     import { runCoordinator } from "leasehold/node-cron";
     import { type SessionOpen } from "leasehold/v1";
     import { verrouStore } from "leasehold/verrou";
+    import { TestCoordinator } from "leasehold/testing";
     export async function work(open: SessionOpen): Promise<[bigint, unknown]> {
       const client = await connect("http://127.0.0.1:7420", { ttl: Number(open.ttl?.seconds) });
       const hold: Hold | null = await client.lock("a").tryAcquire();
-      return [hold?.token ?? 0n, [runCoordinator(client), verrouStore(client)]];
+      const ran: number = await client.lock("a").with(() => 1);
+      const maybe: number | undefined = await client.lock("a").with({ ifBusy: "skip" }, () => ran);
+      client.events.on("lost", ({ lock, reason }) => console.log(lock, reason, maybe));
+      return [hold?.token ?? 0n, [runCoordinator(client), verrouStore(client), TestCoordinator]];
     }`;
   const files = ["types.mts", "types.cts"].map((name) => join(project, name));
   for (const file of files) {
