@@ -19,7 +19,14 @@ import {
 } from "./checks";
 import { now as readClock } from "./clock";
 import type { SessionCore } from "./core";
-import { AcquireError, acquireRefused, atCaller, Failure, LockLostError } from "./errors";
+import {
+  AcquireError,
+  acquireRefused,
+  atCaller,
+  ClosedError,
+  Failure,
+  LockLostError,
+} from "./errors";
 import type { Leader as WireLeader } from "./generated/leasehold/v1/election_pb";
 import { LockMode } from "./generated/leasehold/v1/types_pb";
 import { Held } from "./held";
@@ -161,8 +168,8 @@ export class Election {
     let core: SessionCore;
     try {
       core = this.#source();
-    } catch {
-      throw new AcquireError(this.name, { kind: "closed" });
+    } catch (error) {
+      throw error instanceof ClosedError ? new AcquireError(this.name, { kind: "closed" }) : error;
     }
     const candidacy = Candidacy.begin(core, this.name, spec.actor);
     if (!candidacy) {

@@ -191,7 +191,26 @@ function describeFailure(parts: FailureParts): string {
   const rest = (parts.violations ?? [])
     .filter(({ description }) => !parts.message.includes(description))
     .map(({ field, description }) => `; ${field}: ${description}`);
-  return `${where}${parts.message || (Code[parts.code] ?? `code ${parts.code}`)}${reason}${rest.join("")}`;
+  const message = parts.message || (Code[parts.code] ?? `code ${parts.code}`);
+  return `${where}${inOptions(message)}${reason}${inOptions(rest.join(""))}`;
+}
+
+/** Names of the protocol's fields that are options of this library under other names. */
+const OPTIONS: Readonly<Record<string, string>> = {
+  disconnect_grace: "grace",
+  lock_delay: "lockDelay",
+  max_hold: "maxHold",
+  limit_revision: "limitRevision",
+  permits_at_least: "atLeast",
+  client_name: "clientName",
+  request_key: "key",
+};
+
+/** Returns a coordinator's words with this library's names of the options. */
+function inOptions(words: string): string {
+  return words.replace(/\b(?:acquire\.|open\.)?([a-z]+(?:_[a-z]+)*)\b/g, (field, name) => {
+    return OPTIONS[name] ?? (field === name ? field : name);
+  });
 }
 
 /**
