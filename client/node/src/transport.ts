@@ -33,7 +33,7 @@ const PREFACE = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 /** Error of a connection that was closed without a word. */
 const WORDLESS = /^Failed to connect/;
 const ONLY_HTTP1 =
-  "what answers there is no coordinator's gRPC port (7420 by default), and may be its admin port (7421)";
+  "what answers there is no coordinator's gRPC port (7420 by default), and may be its admin port, where the page is (7421)";
 
 /** Makes a connection. Nothing is sent before `ready`. One of a session is not probed. */
 export function connect(settings: Settings, to: Candidate, isProbed: boolean): Connection {

@@ -94,6 +94,8 @@ test("work is skipped if the lock is busy, and its own errors are not", async ()
     throw new AcquireError("of the work", { kind: "busy" });
   });
   await assert.rejects(failing, /of the work/);
+  const refused = client.lock("").with({ ifBusy: "skip" }, () => 1);
+  await assert.rejects(refused, isKind("invalid"));
   const wrong = { ifBusy: "wait" } as unknown as { ifBusy: "skip" };
   await assert.rejects(
     client.lock(name).with(wrong, () => 1),

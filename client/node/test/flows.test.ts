@@ -74,20 +74,23 @@ test("flows side by side inside of work wait for one another", async () => {
       inside--;
       await lock.release();
     };
-    await Promise.all([one(), one(), other(), one()]);
+    const own = () => client.lock(outer).with(() => undefined);
+    await Promise.all([one(), one(), other(), one(), assert.rejects(own, isSelfDeadlock)]);
   });
 });
 
 test("work that outlives its lock, and what a leader starts, contends as others do", async () => {
   const [name, shared, election] = [fresh(), fresh(), fresh()];
-  let late: Promise<unknown> | undefined;
+  const late: Promise<number>[] = [];
   await client.lock(name).with(() => {
-    late = sleep(20).then(() => client.lock(name).with(() => 1));
+    for (const number of [1, 2]) {
+      late.push(sleep(20).then(() => client.lock(name).with(() => number)));
+    }
   });
   const holder = await client.lock(name).acquire();
   await sleep(40);
   await holder.release();
-  assert.equal(await late, 1);
+  assert.deepEqual(await Promise.all(late), [1, 2]);
 
   const stop = new AbortController();
   await client.election(election).run({ signal: stop.signal }, async () => {
