@@ -4,6 +4,7 @@
  * @packageDocumentation
  */
 
+import { Actor } from "./actor";
 import type { Client } from "./client";
 import type { DetachedLock } from "./detached";
 import { HoldError, LockLostError } from "./errors";
@@ -73,9 +74,11 @@ class VerrouStore implements LockStore {
         return false;
       }
     }
+    // verrou knows no flows: whoever else asks finds the lock taken.
+    const actor = new Actor();
     const lock =
       ttl === null
-        ? await this.#client.lock(this.#name(key), { value: owner }).tryAcquire()
+        ? await this.#client.lock(this.#name(key), { value: owner, actor }).tryAcquire()
         : await this.#detached(key, owner, ttl).tryAcquire();
     if (lock) {
       this.#saved.set(id(key, owner), lock);

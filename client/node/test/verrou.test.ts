@@ -72,6 +72,16 @@ test("another process restores a lock, and a stranger can't", async () => {
   assert.equal(await lock.isLocked(), false);
 });
 
+test("a lock is taken also for the flow that has it", async () => {
+  const { LockFactory } = await import("@verrou/core");
+  const locks = new LockFactory(verrouStore(client, { prefix: "verrou/flow/" }));
+  await client.lock("verrou/outer").with(async () => {
+    await locks.createLock("foo", null).run(async () => {
+      assert.equal(await locks.createLock("foo", null).acquireImmediately(), false);
+    });
+  });
+});
+
 test("a lock without a TTL lasts as long as the session", async () => {
   const { LockFactory } = await import("@verrou/core");
   const other = await connect(server.url);
