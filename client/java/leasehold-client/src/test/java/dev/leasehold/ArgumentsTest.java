@@ -5,7 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.leasehold.testing.Coordinator;
+import dev.leasehold.processes.Coordinator;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Collections;

@@ -7,7 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.leasehold.micrometer.MicrometerMetrics;
 import dev.leasehold.opentelemetry.LeaseholdOpenTelemetry;
-import dev.leasehold.testing.Coordinator;
+import dev.leasehold.processes.Coordinator;
 import io.micrometer.core.instrument.MeterRegistry;
 import io.micrometer.core.instrument.Tags;
 import io.micrometer.core.instrument.simple.SimpleMeterRegistry;

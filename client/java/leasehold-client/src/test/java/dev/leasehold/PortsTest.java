@@ -4,7 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.leasehold.testing.Coordinator;
+import dev.leasehold.processes.Coordinator;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 

@@ -2,8 +2,8 @@ package dev.leasehold;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
-import dev.leasehold.testing.Coordinator;
-import dev.leasehold.testing.Redis;
+import dev.leasehold.processes.Coordinator;
+import dev.leasehold.processes.Redis;
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.nio.file.Files;

@@ -3,7 +3,7 @@ package dev.leasehold.spring.boot;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.leasehold.LeaseholdClient;
-import dev.leasehold.testing.Coordinator;
+import dev.leasehold.processes.Coordinator;
 import java.io.IOException;
 import java.time.Duration;
 import org.junit.jupiter.api.Test;

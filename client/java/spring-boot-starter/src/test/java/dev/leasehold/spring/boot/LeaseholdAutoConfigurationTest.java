@@ -5,7 +5,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import dev.leasehold.LeaseholdClient;
 import dev.leasehold.spring.integration.LeaseholdLeaderInitiator;
 import dev.leasehold.spring.integration.LeaseholdLockRegistry;
-import dev.leasehold.testing.Coordinator;
+import dev.leasehold.processes.Coordinator;
 import io.micrometer.core.instrument.MeterRegistry;
 import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
 import java.time.Duration;

@@ -2,8 +2,8 @@ package dev.leasehold.spring.boot;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import dev.leasehold.testing.Coordinator;
-import dev.leasehold.testing.Redis;
+import dev.leasehold.processes.Coordinator;
+import dev.leasehold.processes.Redis;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.Comparator;

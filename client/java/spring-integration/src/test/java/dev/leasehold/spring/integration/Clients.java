@@ -1,7 +1,7 @@
 package dev.leasehold.spring.integration;
 
 import dev.leasehold.LeaseholdClient;
-import dev.leasehold.testing.Coordinator;
+import dev.leasehold.processes.Coordinator;
 import java.io.IOException;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.TimeUnit;

@@ -1,4 +1,4 @@
-package dev.leasehold.testing;
+package dev.leasehold.processes;
 
 import java.io.BufferedReader;
 import java.io.IOException;
