@@ -21,11 +21,11 @@ import java.util.function.Supplier;
  * @param spec the acquire
  */
 record Acquiring(Supplier<SessionDriver> session, AcquireSpec spec) {
-    static Acquiring of(Supplier<SessionDriver> session, boolean isSeveral, List<LockSpec> locks) {
+    static Acquiring of(Supplier<SessionDriver> session, boolean isSeveral, List<LockSpec> locks, long longestWait) {
         locks.forEach(lock -> Checks.given(lock, "lock"));
         return new Acquiring(
                 session,
-                new AcquireSpec(List.copyOf(locks), isSeveral, Moments.NEVER, ByteString.EMPTY, 0, 0, 0, false, ""));
+                new AcquireSpec(List.copyOf(locks), isSeveral, longestWait, ByteString.EMPTY, 0, 0, 0, false, ""));
     }
 
     private Acquiring with(AcquireSpec changed) {
@@ -57,6 +57,21 @@ record Acquiring(Supplier<SessionDriver> session, AcquireSpec spec) {
 
     Acquiring actor(Actor actor) {
         return with(spec.withActor(Checks.given(actor, "actor").number()));
+    }
+
+    /**
+     * Returns the acquire in the name of the thread's work under locks, so that it can't wait for itself; unless it has an actor, or that work
+     * has none.
+     */
+    Acquiring inFlow() {
+        long actor = Scope.actor();
+        return spec.actor() != 0 || actor == 0 ? this : with(spec.withActor(actor));
+    }
+
+    /** Returns the acquire of work that is to run on this thread: in the name of what runs there, or of an actor of its own. */
+    Acquiring ofWork() {
+        Acquiring inner = inFlow();
+        return inner.spec.actor() == 0 ? inner.actor(new Actor()) : inner;
     }
 
     Acquiring reentrant() {

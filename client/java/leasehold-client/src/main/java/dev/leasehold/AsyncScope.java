@@ -1,8 +1,10 @@
 package dev.leasehold;
 
+import dev.leasehold.internal.Bodies;
 import java.util.List;
 import java.util.Objects;
 import java.util.Optional;
+import java.util.concurrent.CancellationException;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.CompletionStage;
@@ -39,7 +41,7 @@ final class AsyncScope {
         result.whenComplete((value, failure) -> {
             if (result.isCancelled()) {
                 asked.cancel(false);
-                asked.thenAccept(granted -> grants.apply(granted).forEach(Grant::requestStop));
+                asked.thenAccept(granted -> grants.apply(granted).forEach(grant -> grant.requestStop(StopReason.CANCELLED)));
             }
         });
         return result;
@@ -77,21 +79,35 @@ final class AsyncScope {
     /** Begins the work, and gives the locks up when it is done: never before, so that nobody else gets them while it still goes on. */
     private static <T> CompletableFuture<T> run(
             List<? extends Grant> grants, Supplier<CompletableFuture<Void>> giveUp, Supplier<? extends CompletionStage<T>> work) {
+        Bodies.Body body = grants.get(0).begin(grants, () -> {});
         CompletionStage<T> begun;
         try {
+            if (body == null) {
+                throw grants.get(0).closed();
+            }
             begun = Objects.requireNonNull(work.get(), "the work returned no stage");
         } catch (Throwable e) {
             begun = CompletableFuture.failedFuture(e);
         }
+        if (body != null) {
+            body.detach();
+        }
         CompletableFuture<T> result = new CompletableFuture<>();
         begun.whenComplete((value, thrown) -> settled(grants).whenComplete((lost, none) -> giveUp.get()
                 .whenComplete((released, failure) -> {
+                    if (body != null) {
+                        body.end();
+                    }
+                    Throwable cause = thrown instanceof CompletionException ? thrown.getCause() : thrown;
                     if (lost != null) {
-                        Throwable cause = thrown instanceof CompletionException ? thrown.getCause() : thrown;
                         if (cause != null && !(cause instanceof LockLostException)) {
                             lost.addSuppressed(cause);
                         }
                         result.completeExceptionally(lost);
+                    } else if (cause instanceof CancellationException
+                            && grants.get(0).stopReason().filter(StopReason.CLOSED::equals).isPresent()) {
+                        // The work gave up because of the close.
+                        result.completeExceptionally(grants.get(0).closed());
                     } else if (thrown != null) {
                         result.completeExceptionally(thrown);
                     } else {

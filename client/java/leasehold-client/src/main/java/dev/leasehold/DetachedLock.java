@@ -1,6 +1,7 @@
 package dev.leasehold;
 
 import com.google.protobuf.ByteString;
+import dev.leasehold.internal.Bodies;
 import dev.leasehold.internal.BootClock;
 import dev.leasehold.internal.CallFailedException;
 import dev.leasehold.internal.Calls;
@@ -13,6 +14,8 @@ import dev.leasehold.v1.RenewRequest;
 import dev.leasehold.v1.RenewResponse;
 import io.grpc.MethodDescriptor;
 import java.time.Duration;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.Executors;
 
 /**
  * Lock that no session holds. Renew it well before {@link #validFor} has passed; otherwise it ends, whatever this process does. It is not
@@ -26,6 +29,7 @@ public final class DetachedLock {
     private final int permits;
     private volatile com.google.protobuf.Duration ttl;
     private volatile long heldUntil;
+    private volatile Bodies.Body body;
 
     DetachedLock(
             Calls calls,
@@ -124,6 +128,45 @@ public final class DetachedLock {
         renew();
     }
 
+    /** Renews it as {@link #renew()} does, on a thread of its own, which cancelling the future interrupts. */
+    public CompletableFuture<Void> renewAsync() {
+        return async(this::renew);
+    }
+
+    /** Gives it back as {@link #release} does, on a thread of its own, which cancelling the future interrupts. */
+    public CompletableFuture<Void> releaseAsync() {
+        return async(this::release);
+    }
+
+    private CompletableFuture<Void> async(Runnable call) {
+        return Waits.onThread(calls.settings().executor(), Executors.callable(call, null), none -> {});
+    }
+
+    /**
+     * Lets a close of the client wait until {@link #release} has returned, since it could not be released after that. A close by the calling
+     * thread does not wait.
+     *
+     * @return whether it will; false if a close has begun, in which case nothing should be begun under the lock
+     */
+    public boolean awaitOnClose() {
+        body = calls.bodies().begin(name, () -> {});
+        return body != null;
+    }
+
+    /** Lets a close of the client wait no longer, though it may not be released. Does nothing without {@link #awaitOnClose}. */
+    public void workEnded() {
+        Bodies.Body ended = body;
+        if (ended != null) {
+            ended.end();
+        }
+    }
+
+    /** Returns the lock's name, its token, and the time left. */
+    @Override
+    public String toString() {
+        return "DetachedLock[" + name + ", token " + token + ", valid for " + validFor() + "]";
+    }
+
     /**
      * Gives it back. If no coordinator answers, it is repeated at all of them for as long as the lock would be held, at most ten seconds. An
      * interrupt ends the call only if it comes while that runs.
@@ -135,7 +178,12 @@ public final class DetachedLock {
         long until = heldUntil;
         heldUntil = BootClock.now();
         ReleaseRequest request = ReleaseRequest.newBuilder().setName(name).setOwnerId(ownerId).build();
-        Calls.Answer<ReleaseResponse> answered = call(LockServiceGrpc.getReleaseMethod(), request, until);
+        Calls.Answer<ReleaseResponse> answered;
+        try {
+            answered = call(LockServiceGrpc.getReleaseMethod(), request, until);
+        } finally {
+            workEnded();
+        }
         // A repeated one finds nothing if the first was carried out.
         if (!answered.answer().getReleased() && !answered.isRepeat()) {
             throw new LockLostException(name, token, LostReason.UNKNOWN);

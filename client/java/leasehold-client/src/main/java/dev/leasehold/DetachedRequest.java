@@ -15,7 +15,9 @@ import dev.leasehold.v1.LockServiceGrpc;
 import io.grpc.Status;
 import java.time.Duration;
 import java.util.Locale;
+import java.util.Optional;
 import java.util.UUID;
+import java.util.concurrent.CompletableFuture;
 
 /**
  * Request for a lock that no session holds: nobody renews it but {@link DetachedLock#renew}, and it outlives this process until its TTL has
@@ -63,6 +65,11 @@ public final class DetachedRequest {
         return wrong == null ? with(request.toBuilder().setValue(ByteString.copyFrom(value)), null) : with(request.toBuilder(), wrong);
     }
 
+    /** Attaches a text in UTF-8, as {@link #value(byte[])} does. */
+    public DetachedRequest value(String value) {
+        return value(Grant.utf8(value));
+    }
+
     /** Sets the name that operators see. Default: the client's. */
     public DetachedRequest clientName(String name) {
         Failure wrong = Checks.text(Checks.given(name, "name"), "client_name");
@@ -97,6 +104,30 @@ public final class DetachedRequest {
             measure("cancelled", askedAt);
             throw e;
         }
+    }
+
+    /** Acquires the lock if it is free, whatever {@link #waitAtMost} says; see {@link #acquire()}. Empty if not, or if others wait for it. */
+    public Optional<DetachedLock> tryAcquire() throws InterruptedException {
+        return Request.ifFree(waitAtMost(Duration.ZERO)::acquire);
+    }
+
+    /**
+     * Asks for the lock as {@link #acquire()} does, on a thread of its own. Cancelling the future, or completing it in any other way, ends the
+     * request, and gives back what was granted meanwhile.
+     */
+    public CompletableFuture<DetachedLock> acquireAsync() {
+        return Waits.onThread(calls.settings().executor(), this::acquire, DetachedLock::release);
+    }
+
+    /** Acquires the lock if it is free, as {@link #acquireAsync()} does without a wait. */
+    public CompletableFuture<Optional<DetachedLock>> tryAcquireAsync() {
+        return Waits.onThread(calls.settings().executor(), this::tryAcquire, granted -> granted.ifPresent(DetachedLock::release));
+    }
+
+    /** Returns the lock's name and mode. */
+    @Override
+    public String toString() {
+        return "DetachedRequest[" + spec + "]";
     }
 
     private void measure(String outcome, long askedAt) {
@@ -177,7 +208,7 @@ public final class DetachedRequest {
         long wait = Moments.nanos(asked.getWait());
         long end = Moments.after(BootClock.now(), wait);
         try {
-            return calls.call(Calls.Repeats.none(rule, wait), LockServiceGrpc.getAcquireMethod(), () -> asked.toBuilder()
+            return calls.acquire(Calls.Repeats.none(rule, wait), LockServiceGrpc.getAcquireMethod(), () -> asked.toBuilder()
                     .setWait(Moments.wire(Moments.since(end, BootClock.now())))
                     .build());
         } catch (CallFailedException e) {

@@ -45,6 +45,11 @@ public final class Election {
         return acquiring.label();
     }
 
+    /** Sets a text in UTF-8, as {@link #value(byte[])} does. */
+    public Election value(String value) {
+        return value(Grant.utf8(value));
+    }
+
     /** Sets what observers see of this candidate when it leads, for example its address: at most 4 KiB. Default: empty. */
     public Election value(byte[] value) {
         return new Election(acquiring.value(value), candidacies, calls);
@@ -85,7 +90,8 @@ public final class Election {
         try {
             // An actor of its own, since a candidate that lost its term may campaign while its former hold is still there, closed for a
             // lock-delay.
-            Term term = acquiring.actor(new Actor()).acquire(elected(candidacy));
+            Actor actor = new Actor();
+            Term term = acquiring.actor(actor).acquire(elected(candidacy, actor));
             isElected = true;
             return term;
         } finally {
@@ -103,7 +109,8 @@ public final class Election {
         } catch (LeaseholdException e) {
             return CompletableFuture.failedFuture(e);
         }
-        CompletableFuture<Term> result = acquiring.actor(new Actor()).acquireAsync(elected(candidacy));
+        Actor actor = new Actor();
+        CompletableFuture<Term> result = acquiring.actor(actor).acquireAsync(elected(candidacy, actor));
         result.whenComplete((term, failure) -> {
             // Completed by the program, what was granted is given back.
             if (failure != null || term == null) {
@@ -127,10 +134,10 @@ public final class Election {
         return begun;
     }
 
-    private BiFunction<SessionDriver, List<Granted>, Term> elected(Candidacy candidacy) {
+    private BiFunction<SessionDriver, List<Granted>, Term> elected(Candidacy candidacy, Actor actor) {
         return (session, granted) -> {
             candidacy.elected(granted.get(0).lease());
-            return new Term(session, granted.get(0), candidacy::end);
+            return new Term(session, granted.get(0), actor.number(), candidacy::end);
         };
     }
 
@@ -149,6 +156,8 @@ public final class Election {
      * @throws E what the work throws while it leads, after resigning
      * @throws AcquireException if a campaign fails in a way that another attempt can't mend, or with {@link ErrorKind#TIMED_OUT} if there is
      *     a {@link #waitAtMost}
+     * @throws LeaseholdException with {@link ErrorKind#CLOSED} when the client or the session is closed, which interrupts the work and waits
+     *     for it
      * @throws InterruptedException when the thread is interrupted
      */
     public <E extends Exception> void run(LockBody.Action<? super Term, E> work) throws E, InterruptedException {
@@ -178,16 +187,15 @@ public final class Election {
             failures = 0;
             retrying.opened();
             try {
-                Scope.run(List.of(term), term::resign, () -> {
-                    work.run(term);
-                    return null;
-                });
+                term.run(work);
             } catch (LockLostException e) {
                 // The loss of another lock is the work's own failure.
                 if (!e.name().equals(term.name()) || e.token() != term.token()) {
                     throw e;
                 }
-                LOG.log(System.Logger.Level.WARNING, "lost the leadership of election \"" + name() + "\"; campaigning again", e);
+                LOG.log(
+                        System.Logger.Level.INFO,
+                        "lost the leadership of election \"" + name() + "\": " + e.reason().description() + "; campaigning again");
             }
             // Terms that end as soon as they begin must not become a loop.
             retrying.pauseUnlessLived();
@@ -209,7 +217,7 @@ public final class Election {
                 runUntil(result::isDone, term -> {
                     leading.set(term);
                     if (result.isDone()) {
-                        term.requestStop();
+                        term.requestStop(StopReason.CANCELLED);
                     }
                     try {
                         Waits.uninterruptibly(work.apply(term).toCompletableFuture());
@@ -226,7 +234,7 @@ public final class Election {
         result.whenComplete((none, failure) -> {
             Term term = leading.get();
             if (term != null) {
-                term.requestStop();
+                term.requestStop(StopReason.CANCELLED);
             }
             // Not if it has completed the future itself.
             if (Thread.currentThread() != runner) {

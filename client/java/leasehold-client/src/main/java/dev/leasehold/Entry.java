@@ -3,6 +3,7 @@ package dev.leasehold;
 import dev.leasehold.internal.Calls;
 import dev.leasehold.internal.Checks;
 import dev.leasehold.internal.SessionDriver;
+import dev.leasehold.internal.machine.Moments;
 import java.util.List;
 import java.util.stream.Stream;
 
@@ -21,7 +22,11 @@ public abstract sealed class Entry permits LeaseholdClient, Session {
 
     /** Requests the lock of this name: 1 to 512 bytes of UTF-8 without control characters, matched whole. */
     public LockRequest lock(String name) {
-        return new LockRequest(Acquiring.of(this::driver, false, List.of(LockSpec.exclusive(name))));
+        return new LockRequest(Acquiring.of(this::driver, false, List.of(LockSpec.exclusive(name)), longestWait()));
+    }
+
+    private long longestWait() {
+        return calls.settings().longestWait();
     }
 
     /**
@@ -37,16 +42,17 @@ public abstract sealed class Entry permits LeaseholdClient, Session {
      * or fewer.
      */
     public MultiLockRequest locks(List<LockSpec> specs) {
-        return new MultiLockRequest(Acquiring.of(this::driver, true, Checks.given(specs, "specs")));
+        return new MultiLockRequest(Acquiring.of(this::driver, true, Checks.given(specs, "specs"), longestWait()));
     }
 
     /** Returns the semaphore of this name with limit permits: 1 to 1000000. */
     public Semaphore semaphore(String name, int limit) {
-        return new Semaphore(this::driver, Checks.given(name, "name"), limit, 0);
+        return new Semaphore(this::driver, Checks.given(name, "name"), limit, 0, longestWait());
     }
 
     /** Returns the election of this name. */
     public Election election(String name) {
-        return new Election(Acquiring.of(this::driver, false, List.of(LockSpec.exclusive(name))), this::candidacies, calls);
+        Acquiring forever = Acquiring.of(this::driver, false, List.of(LockSpec.exclusive(name)), Moments.NEVER);
+        return new Election(forever, this::candidacies, calls);
     }
 }

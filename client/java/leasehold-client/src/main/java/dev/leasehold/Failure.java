@@ -4,6 +4,7 @@ import io.grpc.Status;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 
 /**
  * Request that a coordinator could not serve, with its answer; or a call that reached no coordinator or whose connection broke. A failure
@@ -41,7 +42,11 @@ public record Failure(
         DISTRUST
     }
 
-    private static final Map<String, Boolean> RETRIES = retries();
+    /** Reasons with which the same request may succeed later. */
+    private static final Set<String> RETRYABLE = Set.of(
+            "OPEN_TIMEOUT", "REQUEST_TIMEOUT", "TOO_MANY_ENDED", "SESSION_SILENT", "DRAINING", "TOO_MANY_SESSIONS", "TOO_MANY_LOCKS",
+            "TOO_MANY_REQUESTS", "RATE_LIMITED", "TOO_MANY_WAITERS", "TOO_MANY_WATCHERS", "STORE_UNAVAILABLE", "STORE_INDETERMINATE",
+            "NOT_REPLICATED", "STORE_REFUSED");
 
     /** Makes a failure whose collections can't be changed. */
     public Failure {
@@ -59,12 +64,11 @@ public record Failure(
         if (isTransport()) {
             return origin != Origin.DISTRUST;
         }
-        Boolean known = RETRIES.get(reason);
-        if (known != null) {
-            return known;
+        if (!reason.isEmpty()) {
+            return RETRYABLE.contains(reason);
         }
         return switch (code) {
-            case UNAVAILABLE, RESOURCE_EXHAUSTED, DEADLINE_EXCEEDED -> reason.isEmpty();
+            case UNAVAILABLE, RESOURCE_EXHAUSTED, DEADLINE_EXCEEDED -> true;
             default -> false;
         };
     }
@@ -125,49 +129,5 @@ public record Failure(
             }
         }
         return text.toString();
-    }
-
-    private static Map<String, Boolean> retries() {
-        return Map.ofEntries(
-                Map.entry("INVALID_FIELD", false),
-                Map.entry("UNAUTHENTICATED", false),
-                Map.entry("IDENTITY_EXPIRED", false),
-                Map.entry("PERMISSION_DENIED", false),
-                Map.entry("NOT_OPEN", false),
-                Map.entry("ALREADY_OPEN", false),
-                Map.entry("OPEN_TIMEOUT", true),
-                Map.entry("REQUEST_TIMEOUT", true),
-                Map.entry("UNKNOWN_REQUEST", false),
-                Map.entry("REQUEST_ID_IN_USE", false),
-                Map.entry("SELF_DEADLOCK", false),
-                Map.entry("UPGRADE_REFUSED", false),
-                Map.entry("LIMIT_MISMATCH", false),
-                Map.entry("NOT_EXCLUSIVE", false),
-                Map.entry("NOT_A_SEMAPHORE", false),
-                Map.entry("DEADLOCK", false),
-                Map.entry("FORCE_RELEASED", false),
-                Map.entry("SESSION_ENDED", false),
-                Map.entry("TOO_MANY_ENDED", true),
-                Map.entry("REQUEST_REPEATED", false),
-                Map.entry("LOCK_LOST", false),
-                Map.entry("NOT_LEADER", false),
-                Map.entry("SESSION_SILENT", true),
-                Map.entry("DRAINING", true),
-                Map.entry("TOO_MANY_SESSIONS", true),
-                Map.entry("TOO_MANY_LOCKS", true),
-                Map.entry("TOO_MANY_REQUESTS", true),
-                Map.entry("RATE_LIMITED", true),
-                Map.entry("TOO_MANY_WAITERS", true),
-                Map.entry("TOO_MANY_WATCHERS", true),
-                Map.entry("TOO_MANY_NAMES", false),
-                Map.entry("PAGE_TOO_LARGE", false),
-                Map.entry("MESSAGE_TOO_LARGE", false),
-                Map.entry("STORE_UNAVAILABLE", true),
-                Map.entry("STORE_INDETERMINATE", true),
-                Map.entry("NOT_REPLICATED", true),
-                Map.entry("STORE_REFUSED", true),
-                Map.entry("KEY_NOT_A_LOCK", false),
-                Map.entry("NOT_OFFERED", false),
-                Map.entry("STORE_GARBLED", false));
     }
 }

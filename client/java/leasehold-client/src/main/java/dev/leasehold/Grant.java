@@ -1,6 +1,7 @@
 package dev.leasehold;
 
 import com.google.protobuf.ByteString;
+import dev.leasehold.internal.Bodies;
 import dev.leasehold.internal.BootClock;
 import dev.leasehold.internal.Checks;
 import dev.leasehold.internal.SessionDriver;
@@ -9,13 +10,17 @@ import dev.leasehold.internal.machine.Lease;
 import dev.leasehold.internal.machine.Moments;
 import dev.leasehold.internal.machine.Output.Granted;
 import dev.leasehold.internal.machine.Output.HoldResult;
+import java.nio.charset.StandardCharsets;
 import java.time.Duration;
+import java.util.List;
+import java.util.Locale;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Consumer;
+import java.util.stream.Collectors;
 
 /**
  * Common part of a {@link Hold} and a {@link Term}. All methods may be called from any thread.
@@ -24,7 +29,8 @@ public abstract sealed class Grant implements AutoCloseable permits Hold, Term {
     final SessionDriver session;
     final Granted granted;
     private final AtomicReference<CompletableFuture<Void>> releasing = new AtomicReference<>();
-    private final CompletableFuture<Void> stop = new CompletableFuture<>();
+    private volatile Bodies.Body body;
+    private final CompletableFuture<StopReason> stop = new CompletableFuture<>();
 
     Grant(SessionDriver session, Granted granted) {
         this.session = session;
@@ -179,8 +185,8 @@ public abstract sealed class Grant implements AutoCloseable permits Hold, Term {
 
     /**
      * Calls the listener once when work under the lock should end, on the client's executor, and at once if it should already: the lock is
-     * lost, or the future that runs the work was cancelled ({@link LockRequest#callAsync}, {@link Election#runAsync}) or completed by the program
-     * ({@link Election#runAsync}). Then the lock is held until the work is done.
+     * lost, the client or the session is being closed, or the future that runs the work ({@link LockRequest#callAsync}, {@link
+     * Election#runAsync}) was cancelled, or completed by the program. {@link #stopReason} says which.
      */
     public void onStop(Runnable listener) {
         Checks.given(listener, "listener");
@@ -190,7 +196,7 @@ public abstract sealed class Grant implements AutoCloseable permits Hold, Term {
                 session.settings().executor().execute(listener);
             }
         };
-        stop.thenRun(once);
+        stop.thenAccept(reason -> once.run());
         granted.lease().watch(state -> {
             if (state == HoldState.LOST) {
                 once.run();
@@ -198,9 +204,55 @@ public abstract sealed class Grant implements AutoCloseable permits Hold, Term {
         });
     }
 
+    /**
+     * Returns why work under the lock should end, if it should. A close tells work that {@link LockRequest#run} and its like have begun, and
+     * holds with {@link #awaitOnClose}.
+     */
+    public Optional<StopReason> stopReason() {
+        return Optional.ofNullable(state() == HoldState.LOST ? StopReason.LOST : stop.getNow(null));
+    }
+
+    /**
+     * Lets a close of the client or the session wait until this lock is released or lost, as it waits for the work of {@link
+     * LockRequest#run}. The thread is not interrupted: {@link #onStop} and {@link #stopReason} tell of the close. A close by the calling thread
+     * does not wait.
+     *
+     * @return whether it will; false if a close has begun, in which case nothing should be begun under the lock
+     */
+    public boolean awaitOnClose() {
+        Bodies.Body begun = begin(List.of(this), () -> {});
+        if (begun != null) {
+            body = begun;
+            watch(state -> begun.end());
+        }
+        return begun != null;
+    }
+
+    /** Lets a close wait no longer, though the lock is still held. Does nothing without {@link #awaitOnClose}. */
+    public void workEnded() {
+        Bodies.Body ended = body;
+        if (ended != null) {
+            ended.end();
+        }
+    }
+
     /** Asks the work under the lock to end. */
-    void requestStop() {
-        stop.complete(null);
+    void requestStop(StopReason reason) {
+        stop.complete(reason);
+    }
+
+    /** Notes that work begins under these locks; null if a close has begun. */
+    Bodies.Body begin(List<? extends Grant> grants, Runnable interrupt) {
+        String label = grants.stream().map(Grant::name).collect(Collectors.joining(", "));
+        return session.bodies().begin(label, () -> {
+            grants.forEach(grant -> grant.requestStop(StopReason.CLOSED));
+            interrupt.run();
+        });
+    }
+
+    /** Returns the error of work that did not begin or ended early because of a close. */
+    HoldException closed() {
+        return new HoldException(name(), ErrorKind.CLOSED, null);
     }
 
     /**
@@ -307,9 +359,19 @@ public abstract sealed class Grant implements AutoCloseable permits Hold, Term {
         }
     }
 
+    static byte[] utf8(String value) {
+        return Checks.given(value, "value").getBytes(StandardCharsets.UTF_8);
+    }
+
     Change value(byte[] value) {
         requireValid(Checks.value(Checks.given(value, "value").length));
         return Change.value(ByteString.copyFrom(value));
+    }
+
+    /** Returns the lock's name, its token and its state. */
+    @Override
+    public String toString() {
+        return getClass().getSimpleName() + "[" + name() + ", token " + token() + ", " + state().name().toLowerCase(Locale.ROOT) + "]";
     }
 
     private LeaseholdException error(HoldResult result) {

@@ -67,7 +67,12 @@ public final class Hold extends Grant {
         changeAndWait(value(value));
     }
 
-    /** Changes the value as {@link #setValue} does, without waiting. */
+    /** Changes the value to a text in UTF-8. */
+    public void setValue(String value) throws InterruptedException {
+        setValue(utf8(value));
+    }
+
+    /** Changes the value as {@link #setValue(byte[])} does, without waiting. */
     public CompletableFuture<Void> setValueAsync(byte[] value) {
         return change(value(value));
     }

@@ -53,6 +53,12 @@ public record Holder(
                 && maxHold.equals(holder.maxHold);
     }
 
+    /** Returns who holds it, with which token. */
+    @Override
+    public String toString() {
+        return "Holder[client " + clientName + ", session " + sessionId + ", token " + token + "]";
+    }
+
     @Override
     public int hashCode() {
         return (sessionId.hashCode() * 31 + Long.hashCode(token)) * 31 + Arrays.hashCode(value);

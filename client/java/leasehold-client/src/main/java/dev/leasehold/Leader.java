@@ -1,5 +1,6 @@
 package dev.leasehold;
 
+import java.nio.charset.StandardCharsets;
 import java.time.Instant;
 import java.util.Arrays;
 
@@ -22,6 +23,17 @@ public record Leader(long token, byte[] value, String clientName, String session
                 wire.getSessionId(),
                 wire.getCoordinator(),
                 Instant.ofEpochSecond(wire.getElectedAt().getSeconds(), wire.getElectedAt().getNanos()));
+    }
+
+    /** Returns the value as a text in UTF-8. */
+    public String text() {
+        return new String(value, StandardCharsets.UTF_8);
+    }
+
+    /** Returns the leader with its value as a text. */
+    @Override
+    public String toString() {
+        return "Leader[" + text() + ", token " + token + ", client " + clientName + "]";
     }
 
     /** Returns whether both are the same, in the same term and with the same value. */

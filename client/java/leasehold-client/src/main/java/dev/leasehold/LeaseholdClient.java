@@ -6,9 +6,11 @@ import dev.leasehold.internal.Calls;
 import dev.leasehold.internal.Checks;
 import dev.leasehold.internal.ClientName;
 import dev.leasehold.internal.Credentials;
+import dev.leasehold.internal.Endpoint;
 import dev.leasehold.internal.Measures;
 import dev.leasehold.internal.SessionDriver;
 import dev.leasehold.internal.Settings;
+import dev.leasehold.internal.Tasks;
 import dev.leasehold.internal.Threads;
 import dev.leasehold.internal.machine.Moments;
 import dev.leasehold.v1.SessionOpen;
@@ -71,8 +73,8 @@ public final class LeaseholdClient extends Entry implements AutoCloseable {
     public Session session() {
         synchronized (lock) {
             requireOpen();
-            if (shared == null || shared.hasEnded()) {
-                sessions.remove(shared);
+            if (shared == null || shared.hasEnded() || shared.isClosing()) {
+                sessions.removeIf(Session::hasEnded);
                 shared = make(false);
             }
             return shared;
@@ -116,7 +118,7 @@ public final class LeaseholdClient extends Entry implements AutoCloseable {
             return made;
         } finally {
             if (!isOpen) {
-                made.beginClose();
+                made.beginClose(0);
             }
         }
     }
@@ -129,17 +131,34 @@ public final class LeaseholdClient extends Entry implements AutoCloseable {
         return new DetachedRequest(calls, spec).clientName(options.clientName());
     }
 
+    /** Requests an exclusive lock that no session holds; see {@link #detachedLock(LockSpec)}. */
+    public DetachedRequest detachedLock(String name) {
+        return detachedLock(LockSpec.exclusive(name));
+    }
+
     /**
      * Takes up a detached lock by the owner id that its grant gave, perhaps to another process. Asks nobody: the lock counts as not held before
-     * {@link DetachedLock#renew()} has found that it is.
+     * {@link DetachedLock#renew()} has found that it is. The owner id alone says which hold it is; the token is only passed on. Renewals are
+     * for the coordinator's default TTL, unless they name another.
      */
     public DetachedLock attachDetachedLock(String name, long token, byte[] ownerId) {
+        return attach(name, token, ownerId, null);
+    }
+
+    /** Takes up a detached lock as {@link #attachDetachedLock(String, long, byte[])} does, with the TTL for which renewals are. */
+    public DetachedLock attachDetachedLock(String name, long token, byte[] ownerId, Duration ttl) {
+        long nanos = Moments.nanos(Checks.given(ttl, "ttl"));
+        setting(Checks.positive(nanos, "ttl"));
+        return attach(name, token, ownerId, Moments.wire(nanos));
+    }
+
+    private DetachedLock attach(String name, long token, byte[] ownerId, com.google.protobuf.Duration ttl) {
         setting(Checks.name(Checks.given(name, "name")));
         setting(Checks.token(token, "token"));
         if (Checks.given(ownerId, "ownerId").length != OWNER_ID) {
             throw new IllegalArgumentException("an owner id has 16 bytes");
         }
-        return new DetachedLock(calls, name, token, ByteString.copyFrom(ownerId), 0, null, BootClock.now());
+        return new DetachedLock(calls, name, token, ByteString.copyFrom(ownerId), 0, ttl, BootClock.now());
     }
 
     /** Fails if a check found a setting wrong. */
@@ -165,19 +184,32 @@ public final class LeaseholdClient extends Entry implements AutoCloseable {
     }
 
     /**
-     * Closes all sessions, as {@link Session#close} does, and all connections. The client can't be used after that. Closing it again does
-     * nothing.
+     * Closes all sessions, as {@link Session#close()} does, detached locks and the client's connections. The client can't be used after that.
+     * Another close, at the same time or later, waits for the first.
      */
     @Override
     public void close() {
+        close(Duration.ofNanos(settings.closeTimeout()));
+    }
+
+    /** Closes as {@link #close()} does, and waits for work under locks for no longer than this; zero means not to wait. */
+    public void close(Duration timeout) {
+        long nanos = Moments.nanos(Checks.given(timeout, "timeout"));
+        setting(Checks.time(nanos, "timeout"));
         List<Session> open;
         synchronized (lock) {
             isClosed = true;
             open = List.copyOf(sessions);
         }
-        List<CompletableFuture<Void>> closing = open.stream().map(Session::beginClose).toList();
+        List<CompletableFuture<Void>> closing = new ArrayList<>(open.stream().map(session -> session.beginClose(nanos)).toList());
+        closing.add(calls.refuse(nanos));
         closing.forEach(Waits::uninterruptibly);
         calls.close();
+    }
+
+    @Override
+    public String toString() {
+        return "LeaseholdClient[" + options.endpoints + "]";
     }
 
     /** Settings of a client. */
@@ -188,6 +220,9 @@ public final class LeaseholdClient extends Entry implements AutoCloseable {
         private Duration ttl;
         private Duration grace = Duration.ZERO;
         private final Map<String, String> metadata = new HashMap<>();
+        /** Null for no bound. */
+        private Duration wait;
+        private Duration closeTimeout = Duration.ofSeconds(10);
         private Duration connectTimeout = Duration.ofSeconds(5);
         private Duration backoffMin = Duration.ofMillis(50);
         private Duration backoffMax = Duration.ofSeconds(2);
@@ -211,7 +246,8 @@ public final class LeaseholdClient extends Entry implements AutoCloseable {
          * billing@web-1/4711}.
          */
         public Builder clientName(String name) {
-            clientName = Checks.given(name, "name");
+            setting(Checks.text(Checks.given(name, "clientName"), "clientName"));
+            clientName = name;
             return this;
         }
 
@@ -220,7 +256,7 @@ public final class LeaseholdClient extends Entry implements AutoCloseable {
          * frees the locks of a dead machine sooner; a longer one survives longer interruptions. Default: the coordinator's, 10 s.
          */
         public Builder ttl(Duration time) {
-            ttl = Checks.given(time, "time");
+            ttl = positive(time, "ttl");
             return this;
         }
 
@@ -237,8 +273,37 @@ public final class LeaseholdClient extends Entry implements AutoCloseable {
          * breaks, and its locks are held throughout.
          */
         public Builder grace(Duration time) {
-            grace = Checks.given(time, "time");
+            grace = notNegative(time, "grace");
             return this;
+        }
+
+        /**
+         * Sets the longest wait of acquires that give none: at most 24 h; zero means not to wait. Campaigns and detached locks have their own.
+         * Default: as long as it takes.
+         */
+        public Builder waitAtMost(Duration time) {
+            setting(Checks.longestWait(Moments.nanos(Checks.given(time, "wait"))));
+            wait = time;
+            return this;
+        }
+
+        /**
+         * Sets how long a close waits for work under locks, once it has told that to stop; zero means not to wait. Default: 10 s. See {@link
+         * LeaseholdClient#close()}.
+         */
+        public Builder closeTimeout(Duration timeout) {
+            closeTimeout = notNegative(timeout, "closeTimeout");
+            return this;
+        }
+
+        private static Duration positive(Duration time, String name) {
+            setting(Checks.positive(Moments.nanos(Checks.given(time, name)), name));
+            return time;
+        }
+
+        private static Duration notNegative(Duration time, String name) {
+            setting(Checks.time(Moments.nanos(Checks.given(time, name)), name));
+            return time;
         }
 
         /**
@@ -246,7 +311,10 @@ public final class LeaseholdClient extends Entry implements AutoCloseable {
          * none.
          */
         public Builder metadata(String name, String value) {
-            metadata.put(Checks.given(name, "name"), Checks.given(value, "value"));
+            Map<String, String> changed = new HashMap<>(metadata);
+            changed.put(Checks.given(name, "name"), Checks.given(value, "value"));
+            setting(Checks.metadata(changed));
+            metadata.put(name, value);
             return this;
         }
 
@@ -255,7 +323,7 @@ public final class LeaseholdClient extends Entry implements AutoCloseable {
          * Default: 5 s.
          */
         public Builder connectTimeout(Duration timeout) {
-            connectTimeout = Checks.given(timeout, "timeout");
+            connectTimeout = positive(timeout, "connectTimeout");
             return this;
         }
 
@@ -264,8 +332,13 @@ public final class LeaseholdClient extends Entry implements AutoCloseable {
          * at most most. Default: 50 ms to 2 s.
          */
         public Builder backoff(Duration least, Duration most) {
-            backoffMin = Checks.given(least, "least");
-            backoffMax = Checks.given(most, "most");
+            positive(least, "backoff.least");
+            positive(most, "backoff.most");
+            if (most.compareTo(least) < 0) {
+                throw new IllegalArgumentException("backoff.most: must be no less than backoff.least");
+            }
+            backoffMin = least;
+            backoffMax = most;
             return this;
         }
 
@@ -274,7 +347,7 @@ public final class LeaseholdClient extends Entry implements AutoCloseable {
          * for each new connection. Default: the CAs that Java trusts.
          */
         public Builder ca(Path file) {
-            ca = Checks.given(file, "file");
+            ca = Checks.given(file, "ca");
             return this;
         }
 
@@ -284,8 +357,8 @@ public final class LeaseholdClient extends Entry implements AutoCloseable {
          * a connection, with all that they hold. Default: none.
          */
         public Builder certificate(Path certificateFile, Path keyFile) {
-            certificate = Checks.given(certificateFile, "certificateFile");
-            key = Checks.given(keyFile, "keyFile");
+            certificate = Checks.given(certificateFile, "certificate");
+            key = Checks.given(keyFile, "key");
             return this;
         }
 
@@ -294,7 +367,7 @@ public final class LeaseholdClient extends Entry implements AutoCloseable {
          * at whatever address.
          */
         public Builder serverName(String name) {
-            serverName = Checks.given(name, "name");
+            serverName = Checks.given(name, "serverName");
             return this;
         }
 
@@ -303,7 +376,7 @@ public final class LeaseholdClient extends Entry implements AutoCloseable {
          * {@link #allowPlaintextToken} allows more. Default: none.
          */
         public Builder token(String bearer) {
-            token = Checks.given(bearer, "bearer");
+            token = Checks.given(bearer, "token");
             return this;
         }
 
@@ -313,7 +386,7 @@ public final class LeaseholdClient extends Entry implements AutoCloseable {
          * file can't be read then, the last token stays in use.
          */
         public Builder tokenFile(Path file) {
-            tokenFile = Checks.given(file, "file");
+            tokenFile = Checks.given(file, "tokenFile");
             return this;
         }
 
@@ -331,7 +404,7 @@ public final class LeaseholdClient extends Entry implements AutoCloseable {
          * there are.
          */
         public Builder executor(Executor tasks) {
-            executor = Checks.given(tasks, "tasks");
+            executor = Checks.given(tasks, "executor");
             return this;
         }
 
@@ -341,13 +414,13 @@ public final class LeaseholdClient extends Entry implements AutoCloseable {
          * dev.leasehold.opentelemetry.LeaseholdOpenTelemetry} sets it.
          */
         public Builder propagation(Consumer<Map<String, String>> inject) {
-            propagation = Checks.given(inject, "inject");
+            propagation = Checks.given(inject, "propagation");
             return this;
         }
 
         /** Adds a receiver of metrics. Default: none. */
         public Builder metrics(ClientMetrics receiver) {
-            metrics.add(Checks.given(receiver, "receiver"));
+            metrics.add(Checks.given(receiver, "metrics"));
             return this;
         }
 
@@ -373,17 +446,17 @@ public final class LeaseholdClient extends Entry implements AutoCloseable {
          * @throws IllegalArgumentException if the URLs or the settings can't be used
          */
         public LeaseholdClient build() {
-            setting(Checks.text(clientName(), "clientName"));
-            setting(ttl == null ? null : Checks.positive(Moments.nanos(ttl), "ttl"));
-            setting(Checks.time(Moments.nanos(grace), "grace"));
-            setting(Checks.metadata(metadata));
-            Settings settings = Settings.of(
-                    endpoints,
-                    new Credentials.Options(ca, certificate, key, serverName, token, tokenFile, isPlaintextAllowed),
+            List<Endpoint> coordinators = Endpoint.parse(endpoints);
+            Credentials.Options shown = new Credentials.Options(ca, certificate, key, serverName, token, tokenFile, isPlaintextAllowed);
+            Settings settings = new Settings(
+                    coordinators,
+                    new Credentials(shown, coordinators),
                     Moments.nanos(connectTimeout),
                     Moments.nanos(backoffMin),
                     Moments.nanos(backoffMax),
-                    executor,
+                    wait == null ? Moments.NEVER : Moments.nanos(wait),
+                    Moments.nanos(closeTimeout),
+                    new Tasks(executor),
                     propagation,
                     new Measures(metrics));
             return new LeaseholdClient(this, settings);

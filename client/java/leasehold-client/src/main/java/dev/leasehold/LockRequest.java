@@ -11,6 +11,14 @@ public final class LockRequest extends Request<LockRequest, Hold> {
         super(acquiring);
     }
 
+    /**
+     * Returns the lock for code that takes a {@link java.util.concurrent.locks.Lock}. Keep it: the threads of this process that share it are
+     * told apart by it, and another one of the same name is another lock to the coordinator.
+     */
+    public LeaseholdLock asLock() {
+        return new LeaseholdLock(this);
+    }
+
     @Override
     LockRequest with(Acquiring changed) {
         return new LockRequest(changed);

@@ -48,11 +48,16 @@ public abstract sealed class Request<R extends Request<R, G>, G> permits LockReq
     }
 
     /**
-     * Sets the longest wait: at most 24 h; zero means not to wait. Default: as long as it takes, over reconnects too, until the thread is
-     * interrupted or the future cancelled.
+     * Sets the longest wait: at most 24 h; zero means not to wait. Default: {@link LeaseholdClient.Builder#waitAtMost}, or else as long as it
+     * takes, over reconnects too, until the thread is interrupted or the future cancelled.
      */
     public R waitAtMost(Duration wait) {
         return with(acquiring.longestWait(wait));
+    }
+
+    /** Attaches a text in UTF-8, as {@link #value(byte[])} does. */
+    public R value(String value) {
+        return value(Grant.utf8(value));
     }
 
     /** Attaches a value to each hold for others to see: at most 4 KiB. Default: empty. */
@@ -77,14 +82,18 @@ public abstract sealed class Request<R extends Request<R, G>, G> permits LockReq
         return with(acquiring.maxHold(bound));
     }
 
-    /** Asks in the name of an actor. Default: none. */
+    /**
+     * Asks in the name of an actor. Default: on a thread that runs work under locks ({@link #run}, {@link Election#run} and their like), the
+     * actor of that work, and otherwise none; {@link #run} then makes one for its work. So an acquire of what the thread's own work holds
+     * fails with {@link ErrorKind#SELF_DEADLOCK} instead of waiting for itself. Requests that return futures have no actor by default.
+     */
     public R actor(Actor actor) {
         return with(acquiring.actor(actor));
     }
 
     /**
      * Allows the actor to hold what it holds already once more, under the same token. The lock comes free when the last of its holds is
-     * released. Needs an {@link #actor}.
+     * released. Needs an {@link #actor}, if only that of the work that runs on the thread.
      */
     public R reentrant() {
         return with(acquiring.reentrant());
@@ -100,7 +109,7 @@ public abstract sealed class Request<R extends Request<R, G>, G> permits LockReq
      * @throws InterruptedException if the thread is interrupted before that
      */
     public G acquire() throws InterruptedException {
-        return acquiring.acquire(this::granted);
+        return acquiring.inFlow().acquire(this::granted);
     }
 
     /** Waits for no longer than this, as {@link #waitAtMost} and {@link #acquire()} do. */
@@ -123,8 +132,18 @@ public abstract sealed class Request<R extends Request<R, G>, G> permits LockReq
      * @throws InterruptedException if the thread is interrupted before the coordinator has answered
      */
     public Optional<G> tryAcquire() throws InterruptedException {
+        return ifFree(() -> waitAtMost(Duration.ZERO).acquire());
+    }
+
+    /** An acquire that does not wait. */
+    interface Try<G> {
+        G acquire() throws InterruptedException;
+    }
+
+    /** Turns an acquire that finds the locks busy into an empty value. */
+    static <G> Optional<G> ifFree(Try<G> asked) throws InterruptedException {
         try {
-            return Optional.of(waitAtMost(Duration.ZERO).acquire());
+            return Optional.of(asked.acquire());
         } catch (AcquireException e) {
             if (e.kind() == ErrorKind.BUSY) {
                 return Optional.empty();
@@ -141,11 +160,13 @@ public abstract sealed class Request<R extends Request<R, G>, G> permits LockReq
     /**
      * Acquires, runs the work on this thread, and releases when the work has returned, also if it throws. If a lock is lost, the thread is
      * interrupted, and the work is waited for: the lock can then be with somebody else, so it should end soon. While a lock is only
-     * suspended, the work goes on, and {@link Hold#check} tells it not to act.
+     * suspended, the work goes on, and {@link Hold#check} tells it not to act. If the client or the session is closed, the thread is
+     * interrupted too, and the close waits for the work before it gives the lock up; see {@link Session#close()}.
      *
      * @throws E what the work throws
      * @throws LockLostException if a lock was lost before the work was done, with what the work threw, if that says more, as a suppressed
      *     exception: the work counts only if it ran under the lock from beginning to end
+     * @throws HoldException with {@link ErrorKind#CLOSED} if the work ended with the {@link InterruptedException} of a close
      * @throws InterruptedException if the thread is interrupted while it waits for the lock
      */
     public <E extends Exception> void run(LockBody.Action<? super G, E> work) throws E, InterruptedException {
@@ -159,13 +180,33 @@ public abstract sealed class Request<R extends Request<R, G>, G> permits LockReq
     /** Does as {@link #run} does, and returns what the work returns. */
     public <T, E extends Exception> T call(LockBody<? super G, T, E> work) throws E, InterruptedException {
         Checks.given(work, "work");
-        G granted = acquire();
-        return Scope.run(holds(granted), () -> release(granted), () -> work.call(granted));
+        Acquiring own = acquiring.ofWork();
+        G granted = own.acquire(this::granted);
+        return Scope.run(holds(granted), own.spec().actor(), () -> release(granted), () -> work.call(granted));
+    }
+
+    /**
+     * Does as {@link #run} does if the lock, or all of the locks, are free, and otherwise skips the work; see {@link #tryAcquire()}. For jobs
+     * that one of several processes does.
+     *
+     * @return whether the work ran
+     */
+    public <E extends Exception> boolean tryRun(LockBody.Action<? super G, E> work) throws E, InterruptedException {
+        Checks.given(work, "work");
+        Acquiring own = acquiring.longestWait(Duration.ZERO).ofWork();
+        Optional<G> granted = ifFree(() -> own.acquire(this::granted));
+        if (granted.isPresent()) {
+            Scope.run(holds(granted.get()), own.spec().actor(), () -> release(granted.get()), () -> {
+                work.run(granted.get());
+                return null;
+            });
+        }
+        return granted.isPresent();
     }
 
     /**
      * Acquires, begins the work on the client's executor, and releases when the stage that the work returned is done. The work learns of a
-     * loss by {@link Hold#onLost}, and by {@link Hold#onStop} that this future was cancelled; it is waited for.
+     * loss by {@link Hold#onLost}, and by {@link Hold#onStop} also that this future was cancelled or the session is closed; it is waited for.
      *
      * @return the work's result; fails with {@link LockLostException} if a lock was lost before the work was done, with the work's own
      *     failure as a suppressed exception
@@ -173,5 +214,11 @@ public abstract sealed class Request<R extends Request<R, G>, G> permits LockReq
     public <T> CompletableFuture<T> callAsync(Function<? super G, ? extends CompletionStage<T>> work) {
         Checks.given(work, "work");
         return AsyncScope.whenGranted(acquireAsync(), this::holds, this::releaseAsync, work);
+    }
+
+    /** Returns the names and modes of the locks. */
+    @Override
+    public String toString() {
+        return getClass().getSimpleName() + acquiring.spec().locks();
     }
 }

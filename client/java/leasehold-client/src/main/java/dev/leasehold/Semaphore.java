@@ -14,12 +14,14 @@ public final class Semaphore {
     private final String name;
     private final int limit;
     private final int revision;
+    private final long longestWait;
 
-    Semaphore(Supplier<SessionDriver> session, String name, int limit, int revision) {
+    Semaphore(Supplier<SessionDriver> session, String name, int limit, int revision, long longestWait) {
         this.session = session;
         this.name = name;
         this.limit = limit;
         this.revision = revision;
+        this.longestWait = longestWait;
     }
 
     /**
@@ -28,7 +30,12 @@ public final class Semaphore {
      * greater revision again. Default: 0.
      */
     public Semaphore limitRevision(int decision) {
-        return new Semaphore(session, name, limit, decision);
+        return new Semaphore(session, name, limit, decision, longestWait);
+    }
+
+    /** Requests one permit. */
+    public LockRequest permit() {
+        return permits(1);
     }
 
     /** Requests this many permits: 1 to the limit. */
@@ -45,6 +52,6 @@ public final class Semaphore {
     }
 
     private LockRequest request(LockSpec spec) {
-        return new LockRequest(Acquiring.of(session, false, List.of(spec.limitRevision(revision))));
+        return new LockRequest(Acquiring.of(session, false, List.of(spec.limitRevision(revision)), longestWait));
     }
 }

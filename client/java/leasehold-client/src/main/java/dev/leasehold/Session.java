@@ -2,6 +2,7 @@ package dev.leasehold;
 
 import dev.leasehold.internal.BootClock;
 import dev.leasehold.internal.Calls;
+import dev.leasehold.internal.Checks;
 import dev.leasehold.internal.SessionDriver;
 import dev.leasehold.internal.machine.Moments;
 import java.time.Duration;
@@ -55,6 +56,10 @@ public final class Session extends Entry implements AutoCloseable {
         return driver.ended().isDone();
     }
 
+    boolean isClosing() {
+        return driver.bodies().isClosing();
+    }
+
     /** Waits until it has been open, or throws why it can't be opened. */
     void awaitOpen() throws InterruptedException {
         Waits.interruptibly(CompletableFuture.anyOf(driver.opened(), driver.ended()));
@@ -66,18 +71,45 @@ public final class Session extends Entry implements AutoCloseable {
     }
 
     /** Begins to close it; what is returned is completed when it has ended. */
-    CompletableFuture<Void> beginClose() {
-        driver.close();
+    CompletableFuture<Void> beginClose(long timeout) {
+        driver.close(timeout);
         return driver.ended();
     }
 
     /**
-     * Closes the session: its holds are lost first (with {@link LostReason#SESSION_CLOSED}) and its acquires fail with {@link
-     * ErrorKind#CLOSED}, then the coordinator releases everything and hands it to the next waiters. Returns when it has confirmed that, or
-     * after a few seconds. Closing it again does nothing.
+     * Closes the session, in this order:
+     *
+     * <ol>
+     *   <li>Acquires and campaigns fail with {@link ErrorKind#CLOSED}, those that wait too.
+     *   <li>Work that {@link LockRequest#run}, {@link LockRequest#callAsync}, {@link Election#run} and their like have begun is told to stop:
+     *       its thread is interrupted, {@link Grant#onStop} is called, and {@link Grant#stopReason} is {@link StopReason#CLOSED}.
+     *   <li>The session waits until that work has ended, for at most {@link LeaseholdClient.Builder#closeTimeout}, and renews its locks
+     *       meanwhile. Work that runs on after that is named in a warning.
+     *   <li>What is still held is lost (with {@link LostReason#SESSION_CLOSED}), and the coordinator releases it and hands it to the next
+     *       waiters. That includes holds that {@link LockRequest#acquire()} returned, for which nothing waits unless {@link
+     *       Grant#awaitOnClose} was called.
+     * </ol>
+     *
+     * <p>It returns when the coordinator has confirmed that, or after a few seconds. A close from inside the work does not wait for that work,
+     * whose lock is then lost; work of {@code callAsync} must close on the thread that began it, or else the close waits for its whole time. Another
+     * close, at the same time or later, waits for the first.
      */
     @Override
     public void close() {
-        Waits.uninterruptibly(beginClose());
+        close(Duration.ofNanos(driver.settings().closeTimeout()));
+    }
+
+    /** Closes as {@link #close()} does, and waits for work under locks for no longer than this; zero means not to wait. */
+    public void close(Duration timeout) {
+        long nanos = Moments.nanos(Checks.given(timeout, "timeout"));
+        if (nanos < 0) {
+            throw new IllegalArgumentException("timeout: must be 0 or more");
+        }
+        Waits.uninterruptibly(beginClose(nanos));
+    }
+
+    @Override
+    public String toString() {
+        return "Session[" + info().map(SessionInfo::sessionId).orElse(hasEnded() ? "closed" : "not open") + "]";
     }
 }

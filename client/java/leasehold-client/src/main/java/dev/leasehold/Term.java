@@ -1,7 +1,9 @@
 package dev.leasehold;
 
+import dev.leasehold.internal.Checks;
 import dev.leasehold.internal.SessionDriver;
 import dev.leasehold.internal.machine.Output.Granted;
+import java.util.List;
 import java.util.concurrent.CompletableFuture;
 
 /**
@@ -11,10 +13,14 @@ import java.util.concurrent.CompletableFuture;
  * elected. It moves to another coordinator with its session, and nobody else is elected for that.
  */
 public final class Term extends Grant {
+    /** Number of the actor in whose name it campaigned. */
+    private final long actor;
+
     private final Runnable end;
 
-    Term(SessionDriver session, Granted granted, Runnable end) {
+    Term(SessionDriver session, Granted granted, long actor, Runnable end) {
         super(session, granted);
+        this.actor = actor;
         this.end = end;
     }
 
@@ -23,7 +29,27 @@ public final class Term extends Grant {
         changeAndWait(value(value));
     }
 
-    /** Changes the value as {@link #proclaim} does, without waiting. */
+    /** Changes the value to a text in UTF-8. */
+    public void proclaim(String value) throws InterruptedException {
+        proclaim(utf8(value));
+    }
+
+    /**
+     * Runs the work on this thread under the leadership, and gives that up when the work has returned, as {@link Election#run} does for each
+     * term.
+     *
+     * @throws E what the work throws
+     * @throws LockLostException if the leadership was lost before the work was done
+     */
+    public <E extends Exception> void run(LockBody.Action<? super Term, E> work) throws E {
+        Checks.given(work, "work");
+        Scope.run(List.of(this), actor, this::resign, () -> {
+            work.run(this);
+            return null;
+        });
+    }
+
+    /** Changes the value as {@link #proclaim(byte[])} does, without waiting. */
     public CompletableFuture<Void> proclaimAsync(byte[] value) {
         return change(value(value));
     }

@@ -1,7 +1,11 @@
 package dev.leasehold;
 
+import dev.leasehold.internal.Threads;
+import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
+import java.util.concurrent.Executor;
+import java.util.function.Consumer;
 
 /** Waits for futures, with the exceptions that they hold. */
 final class Waits {
@@ -34,6 +38,29 @@ final class Waits {
                 Thread.currentThread().interrupt();
             }
         }
+    }
+
+    /**
+     * Makes a call on a thread of its own. To cancel the future, or to complete it in any other way, interrupts the call.
+     *
+     * @param undo gets the result if nobody else does
+     */
+    static <T> CompletableFuture<T> onThread(Executor executor, Callable<T> call, Consumer<T> undo) {
+        CompletableFuture<T> result = new CompletableFuture<>();
+        Thread thread = Threads.start("leasehold-call", () -> {
+            try {
+                T value = call.call();
+                executor.execute(() -> {
+                    if (!result.complete(value)) {
+                        undo.accept(value);
+                    }
+                });
+            } catch (Throwable e) {
+                executor.execute(() -> result.completeExceptionally(e));
+            }
+        });
+        result.whenComplete((value, failure) -> thread.interrupt());
+        return result;
     }
 
     private static RuntimeException unwrapped(ExecutionException e) {

@@ -83,15 +83,15 @@ class ArgumentsTest {
                 () -> client.semaphore(null, 1),
                 () -> client.election(null),
                 () -> client.lock("a").waitAtMost(null),
-                () -> client.lock("a").value(null),
+                () -> client.lock("a").value((byte[]) null),
                 () -> client.lock("a").actor(null),
                 () -> client.lock("a").run(null),
-                () -> client.detachedLock(null),
+                () -> client.detachedLock((LockSpec) null),
                 () -> client.attachDetachedLock("a", 1, new byte[3]),
                 () -> client.admin().getLock(null),
                 () -> client.admin().watch("", null, failure -> {}),
                 () -> client.election("a").observe(null, failure -> {}),
-                () -> kept.setValue(null),
+                () -> kept.setValue((String) null),
                 () -> kept.onLost(null))) {
             assertThrows(IllegalArgumentException.class, call);
         }

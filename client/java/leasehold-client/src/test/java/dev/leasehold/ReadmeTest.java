@@ -1,14 +1,16 @@
 package dev.leasehold;
 
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.leasehold.micrometer.MicrometerMetrics;
 import dev.leasehold.opentelemetry.LeaseholdOpenTelemetry;
+import dev.leasehold.testing.TestCoordinator;
 import io.micrometer.core.instrument.MeterRegistry;
 import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
 import io.opentelemetry.api.OpenTelemetry;
 import java.io.IOException;
-import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -42,16 +44,28 @@ class ReadmeTest {
                 }
                 Optional<Hold> free = client.lock("orders/42").tryAcquire();
                 free.ifPresent(Hold::release);
+                boolean ran = client.lock("report").tryRun(hold -> work(hold.token()));
+                show(ran);
                 client.semaphore("api", 10).permits(2).run(hold -> call());
                 client.locks(List.of(LockSpec.exclusive("a"), LockSpec.shared("b"))).run(holds -> work(holds.get(0).token()));
-                client.election("scheduler").value("10.0.0.7".getBytes(StandardCharsets.UTF_8)).run(term -> lead(term));
+                client.election("scheduler").value("10.0.0.7").run(term -> lead(term));
                 try (Observer observer = client.election("scheduler").observe(change -> show(change.leader()), failure -> show(failure))) {
                     work(0);
                 }
                 CompletableFuture<String> result = client.lock("orders/42").callAsync(hold -> workLater(hold.token()));
                 show(result);
-                LockRequest reentrant = client.lock("orders/42").actor(new Actor()).reentrant();
+                LockRequest reentrant = client.lock("orders/42").reentrant();
                 reentrant.run(outer -> reentrant.run(inner -> work(inner.token())));
+                LeaseholdLock orders = client.lock("orders/42").asLock(); // keep it, and share it between threads
+                orders.lock();
+                try {
+                    work(orders.hold().token());
+                } finally {
+                    orders.unlock();
+                }
+                Optional<DetachedLock> detached = client.detachedLock("import").ttl(Duration.ofMinutes(10)).value("job 7").tryAcquire();
+                show(detached);
+                Runtime.getRuntime().addShutdownHook(new Thread(client::close));
                 Admin admin = client.admin();
                 admin.listLocks("orders/").forEach(lock -> show(lock.holders()));
                 admin.requestRelease("orders/42", "maintenance", Duration.ofMinutes(1)); // asks; holders may heed it
@@ -66,6 +80,17 @@ class ReadmeTest {
                 LeaseholdClient traced = LeaseholdOpenTelemetry.instrument(LeaseholdClient.builder("http://127.0.0.1:7420"), telemetry).build();
                 show(List.of(measured, traced));
             });
+
+    @Test
+    void theUnitTestOfTheReadmePasses() throws Exception {
+        try (TestCoordinator coordinator = TestCoordinator.start(); LeaseholdClient tested = LeaseholdClient.connect(coordinator.url())) {
+            assertThrows(LockLostException.class, () -> tested.lock("report").run(hold -> {
+                coordinator.lose("report");
+                Thread.sleep(60_000); // interrupted by the loss
+            }));
+            assertEquals(List.of(), coordinator.holders("report"));
+        }
+    }
 
     private static void work(long token) {}
 

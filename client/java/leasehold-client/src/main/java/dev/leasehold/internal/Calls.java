@@ -10,6 +10,8 @@ import dev.leasehold.internal.machine.Moments;
 import io.grpc.CallOptions;
 import io.grpc.ClientInterceptors;
 import io.grpc.ConnectivityState;
+import io.grpc.Context;
+import io.grpc.Context.CancellableContext;
 import io.grpc.ManagedChannel;
 import io.grpc.Metadata;
 import io.grpc.MethodDescriptor;
@@ -96,6 +98,12 @@ public final class Calls {
     private Candidate present;
     /** Number of addresses that were found the last time. */
     private int found = 1;
+
+    private final Bodies bodies = new Bodies();
+    /** Acquires that wait. */
+    private final Set<CancellableContext> waits = new HashSet<>();
+    /** Set when no acquires are taken any more. */
+    private boolean isRefusing;
 
     private final CompletableFuture<Void> closed = new CompletableFuture<>();
 
@@ -312,6 +320,7 @@ public final class Calls {
             if (Thread.interrupted()) {
                 throw new InterruptedException();
             }
+            requireNotRefused();
             boolean isElsewhere = failure.isTransport() || failure.isDraining();
             if (isElsewhere) {
                 moveOn(use, failure);
@@ -322,6 +331,53 @@ public final class Calls {
                 throw new CallFailedException(failure);
             }
             return failure;
+        }
+    }
+
+    /** Returns the work that runs under detached locks. */
+    public Bodies bodies() {
+        return bodies;
+    }
+
+    /**
+     * Refuses acquires, those that wait too. What is returned is completed when no work runs under detached locks any more, or after this
+     * time in nanoseconds.
+     */
+    public CompletableFuture<Void> refuse(long timeout) {
+        List<CancellableContext> refused;
+        synchronized (this) {
+            isRefusing = true;
+            refused = List.copyOf(waits);
+        }
+        refused.forEach(wait -> wait.cancel(null));
+        return bodies.close(timeout);
+    }
+
+    /** Makes a call of an acquire, which ends with {@link ErrorKind#CLOSED} when a close begins. */
+    public <Q, A> Answer<A> acquire(Repeats repeats, MethodDescriptor<Q, A> method, Supplier<Q> request)
+            throws CallFailedException, InterruptedException {
+        CancellableContext context = Context.current().withCancellation();
+        synchronized (this) {
+            if (isRefusing) {
+                throw new LeaseholdException(ErrorKind.CLOSED, "the client was closed", null);
+            }
+            waits.add(context);
+        }
+        Context outer = context.attach();
+        try {
+            return call(repeats, method, request);
+        } finally {
+            context.detach(outer);
+            synchronized (this) {
+                waits.remove(context);
+            }
+            context.cancel(null);
+        }
+    }
+
+    private synchronized void requireNotRefused() {
+        if (isRefusing && Context.current().isCancelled()) {
+            throw new LeaseholdException(ErrorKind.CLOSED, "the client was closed", null);
         }
     }
 

@@ -4,8 +4,10 @@ import dev.leasehold.Failure;
 import dev.leasehold.LockSpec;
 import dev.leasehold.internal.machine.AcquireSpec;
 import dev.leasehold.internal.machine.Moments;
+import java.nio.CharBuffer;
 import java.nio.charset.CharacterCodingException;
 import java.nio.charset.StandardCharsets;
+import java.time.Duration;
 import java.util.HashSet;
 import java.util.Map;
 import java.util.Set;
@@ -21,7 +23,10 @@ public final class Checks {
     private static final int LONGEST_VALUE = 4096;
     private static final int LARGEST_LIMIT = 1_000_000;
     private static final int MOST_LOCKS = 1000;
-    private static final long LONGEST_WAIT = TimeUnit.HOURS.toNanos(24);
+    /** Longest wait that a request may have. */
+    public static final Duration LONGEST_WAIT_TIME = Duration.ofHours(24);
+
+    private static final long LONGEST_WAIT = LONGEST_WAIT_TIME.toNanos();
     private static final long LONGEST_HOLD = TimeUnit.DAYS.toNanos(365);
 
     private Checks() {}
@@ -41,7 +46,7 @@ public final class Checks {
             return text.length();
         }
         try {
-            return StandardCharsets.UTF_8.newEncoder().encode(java.nio.CharBuffer.wrap(text)).remaining();
+            return StandardCharsets.UTF_8.newEncoder().encode(CharBuffer.wrap(text)).remaining();
         } catch (CharacterCodingException e) {
             return -1;
         }

@@ -41,7 +41,8 @@ public final class Credentials {
     /** Null if no token is in a file. */
     private final FromFiles<String> token;
 
-    Credentials(Options options, List<Endpoint> endpoints) {
+    /** Makes the credentials of a client of these coordinators; fails with IllegalArgumentException if they can't be used. */
+    public Credentials(Options options, List<Endpoint> endpoints) {
         boolean hasToken = options.token != null || options.tokenFile != null;
         for (Endpoint endpoint : endpoints) {
             if (hasToken && !options.isPlaintextAllowed && !endpoint.isEncrypted() && !endpoint.isLoopback()) {

@@ -21,7 +21,7 @@ import java.util.regex.Pattern;
  * @param port the port
  * @param isEncrypted whether it is an https URL
  */
-record Endpoint(String url, String host, int port, boolean isEncrypted) {
+public record Endpoint(String url, String host, int port, boolean isEncrypted) {
     private static final int DEFAULT_PORT = 7420;
     private static final int LARGEST_PORT = 65535;
     private static final Pattern AUTHORITY = Pattern.compile("([A-Za-z0-9._-]+)(?::([0-9]{1,5}))?");
@@ -35,7 +35,7 @@ record Endpoint(String url, String host, int port, boolean isEncrypted) {
     record Candidate(Endpoint endpoint, InetSocketAddress address) {}
 
     /** Parses URLs separated by commas. One without a scheme is an http URL, and the port is 7420 unless it names one. */
-    static List<Endpoint> parse(String list) {
+    public static List<Endpoint> parse(String list) {
         List<Endpoint> endpoints = new ArrayList<>();
         for (String given : list.split(",", -1)) {
             endpoints.add(parseOne(given.trim()));

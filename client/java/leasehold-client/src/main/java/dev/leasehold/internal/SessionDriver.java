@@ -54,6 +54,7 @@ public final class SessionDriver {
     final Pauses pauses;
     final Renewing renews = new Renewing();
     final Dialling dialling;
+    private final Bodies bodies = new Bodies();
     private final ReentrantLock mutex = new ReentrantLock();
     /** Inputs that came from within an input, as when gRPC calls back at once. */
     private final ArrayDeque<LongConsumer> deferred = new ArrayDeque<>();
@@ -273,9 +274,18 @@ public final class SessionDriver {
         return call;
     }
 
-    /** Closes the session. It has {@link #ended} when the coordinator has confirmed that, or after a few seconds. */
-    public void close() {
-        input(machine::close);
+    /** Returns the work that runs under locks of the session. */
+    public Bodies bodies() {
+        return bodies;
+    }
+
+    /**
+     * Closes the session: refuses acquires, tells the work under its locks to stop, waits for that for at most this many nanoseconds, and then
+     * gives everything back. It has {@link #ended} when the coordinator has confirmed that, or after a few seconds more.
+     */
+    public void close(long timeout) {
+        input(machine::refuse);
+        bodies.close(timeout).thenRun(() -> input(machine::close));
     }
 
     /** Handles a message on a connection. */
@@ -363,7 +373,7 @@ public final class SessionDriver {
 
     /** Hands the next acquire that waits for room to the machine. Returns whether there was one, and room. */
     private boolean admit(long now) {
-        if (forRoom.isEmpty() || current != null && current.isCongested()) {
+        if (forRoom.isEmpty() || !machine.isRefusing() && current != null && current.isCongested()) {
             return false;
         }
         var first = forRoom.entrySet().iterator().next();

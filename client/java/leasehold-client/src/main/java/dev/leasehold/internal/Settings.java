@@ -1,8 +1,9 @@
 package dev.leasehold.internal;
 
+import dev.leasehold.internal.machine.Moments;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.concurrent.Executor;
 import java.util.function.Consumer;
 import java.util.regex.Pattern;
 
@@ -14,6 +15,8 @@ import java.util.regex.Pattern;
  * @param connectTimeout limit of an attempt to connect
  * @param backoffMin shortest pause between attempts
  * @param backoffMax longest pause between attempts
+ * @param longestWait wait of acquires that give none; {@link Moments#NEVER} for no bound
+ * @param closeTimeout longest time for which a close waits for work under locks
  * @param executor executor of the program's callbacks and of asynchronous results
  * @param propagation hook that adds the trace context to a request
  * @param measures receivers of metrics
@@ -24,6 +27,8 @@ public record Settings(
         long connectTimeout,
         long backoffMin,
         long backoffMax,
+        long longestWait,
+        long closeTimeout,
         Tasks executor,
         Consumer<Map<String, String>> propagation,
         Measures measures) {
@@ -35,31 +40,12 @@ public record Settings(
     /** Longest trace context of a request on a session, in bytes. */
     private static final int LONGEST_TRACEPARENT = 256;
 
-    /** Makes the settings; fails with IllegalArgumentException if they can't be used. */
-    public static Settings of(
-            String endpoints,
-            Credentials.Options credentials,
-            long connectTimeout,
-            long backoffMin,
-            long backoffMax,
-            Executor executor,
-            Consumer<Map<String, String>> propagation,
-            Measures measures) {
-        if (connectTimeout <= 0 || backoffMin <= 0 || backoffMax <= 0) {
-            throw new IllegalArgumentException("time-outs and pauses must be positive");
-        }
-        List<Endpoint> parsed = Endpoint.parse(endpoints);
-        return new Settings(
-                parsed, new Credentials(credentials, parsed), connectTimeout, backoffMin, backoffMax, new Tasks(executor),
-                propagation, measures);
-    }
-
     /** Returns what the program's hook adds to a request. */
     Map<String, String> propagated() {
         if (propagation == null) {
             return Map.of();
         }
-        Map<String, String> carrier = new java.util.HashMap<>();
+        Map<String, String> carrier = new HashMap<>();
         try {
             propagation.accept(carrier);
         } catch (RuntimeException e) {

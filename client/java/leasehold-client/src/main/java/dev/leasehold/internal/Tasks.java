@@ -17,7 +17,8 @@ public final class Tasks implements Executor {
     /** Tasks of this thread that wait; none while it has no session locked. */
     private final ThreadLocal<List<Runnable>> waiting = new ThreadLocal<>();
 
-    Tasks(Executor program) {
+    /** Makes tasks of this executor. */
+    public Tasks(Executor program) {
         this.program = program;
     }
 

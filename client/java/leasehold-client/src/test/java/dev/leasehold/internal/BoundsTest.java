@@ -54,13 +54,16 @@ class BoundsTest {
                 .addService(service)
                 .build()
                 .start();
-        return Settings.of(
-                "http://127.0.0.1:" + server.getPort(),
-                new Credentials.Options(null, null, null, null, null, null, false),
+        List<Endpoint> endpoints = Endpoint.parse("http://127.0.0.1:" + server.getPort());
+        return new Settings(
+                endpoints,
+                new Credentials(new Credentials.Options(null, null, null, null, null, null, false), endpoints),
                 5 * Moments.SECONDS,
                 50 * Moments.MILLIS,
                 Moments.SECONDS,
-                Threads.perTask(),
+                Moments.NEVER,
+                0,
+                new Tasks(Threads.perTask()),
                 null,
                 new Measures(List.of()));
     }
@@ -175,7 +178,7 @@ class BoundsTest {
         for (int i = 0; i < ACQUIRES - 1; i++) {
             assertEquals("a" + (i < ACQUIRES - 10 ? i : i + 1), names.get(i));
         }
-        session.close();
+        session.close(0);
         session.ended().get(10, TimeUnit.SECONDS);
     }
 
@@ -190,7 +193,7 @@ class BoundsTest {
             last = new CompletableFuture<>();
             session.acquire(spec("a" + i), last);
         }
-        session.close();
+        session.close(0);
         assertEquals(ErrorKind.CLOSED, last.get(20, TimeUnit.SECONDS).failure().kind());
     }
 

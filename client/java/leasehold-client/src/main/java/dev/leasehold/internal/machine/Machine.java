@@ -101,6 +101,8 @@ public final class Machine {
     private long stoppedUntil = Moments.NEVER;
     /** Set when this process wants the session to end. */
     private boolean isEnding;
+    /** Set when the session takes no acquires any more, because it is to end. */
+    private boolean isRefusing;
     /** Why there is no stream, if attempts to connect have failed since the last one. */
     private ConnectFailure unreachable;
 
@@ -154,6 +156,11 @@ public final class Machine {
 
     boolean isEnding() {
         return isEnding;
+    }
+
+    /** Returns whether the session takes no acquires any more. */
+    public boolean isRefusing() {
+        return isRefusing;
     }
 
     ConnectFailure unreachable() {
@@ -404,6 +411,13 @@ public final class Machine {
         };
     }
 
+    /** Takes no acquires any more, and fails those that wait. What is held stays held until {@link #close}. */
+    public void refuse(long now) {
+        expire(now);
+        isRefusing = true;
+        waits.refuseAll();
+    }
+
     /** Ends the session. Its holds are lost before the coordinator hears of it. */
     public void close(long now) {
         if (isEnding) {
@@ -411,6 +425,7 @@ public final class Machine {
         }
         expire(now);
         isEnding = true;
+        isRefusing = true;
         holds.endAll(now, LostReason.SESSION_CLOSED);
         waits.failAll(asked -> true, AcquireFailure.of(ErrorKind.CLOSED));
         requests.giveUpUnsent();

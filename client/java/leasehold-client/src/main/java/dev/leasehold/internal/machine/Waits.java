@@ -52,7 +52,7 @@ final class Waits {
         if (!spec.waitsForever() && !spec.isTry()) {
             asked.deadline = Moments.after(now, spec.longestWait());
         }
-        if (machine.isEnding()) {
+        if (machine.isRefusing()) {
             fail(asked, AcquireFailure.of(ErrorKind.CLOSED));
             return;
         }
@@ -149,6 +149,14 @@ final class Waits {
             fail(ended, AcquireFailure.unconnected(machine.unreachable()));
         }
         wakeForEnds();
+    }
+
+    /** Ends all waits because the session is to be closed, and tells the coordinator of those that it knows. */
+    void refuseAll() {
+        for (Waiting refused : take(asked -> true)) {
+            abandon(refused);
+            fail(refused, AcquireFailure.of(ErrorKind.CLOSED));
+        }
     }
 
     void failAll(Predicate<Waiting> which, AcquireFailure failure) {
