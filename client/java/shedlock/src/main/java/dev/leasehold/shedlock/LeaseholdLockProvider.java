@@ -47,6 +47,11 @@ public final class LeaseholdLockProvider implements ExtensibleLockProvider {
             DetachedLock lock = client.detachedLock(LockSpec.exclusive(prefix + configuration.getName()))
                     .ttl(configuration.getLockAtMostFor())
                     .acquire();
+            // A close of the client waits for the task, because the lock could not be unlocked after it.
+            if (!lock.awaitOnClose()) {
+                lock.releaseAsync();
+                throw new LockException("the client of \"" + configuration.getName() + "\" is being closed");
+            }
             return Optional.of(new Held(configuration, lock));
         } catch (AcquireException e) {
             if (e.kind() == ErrorKind.BUSY) {
@@ -84,6 +89,8 @@ public final class LeaseholdLockProvider implements ExtensibleLockProvider {
                 return;
             } catch (LeaseholdException e) {
                 throw new LockException("failed to unlock \"" + lockConfiguration.getName() + "\"", e);
+            } finally {
+                lock.workEnded();
             }
         }
 

@@ -1,8 +1,6 @@
 package dev.leasehold.spring.boot;
 
 import dev.leasehold.LeaseholdClient;
-import dev.leasehold.SessionInfo;
-import java.util.Optional;
 import org.springframework.boot.health.contributor.AbstractHealthIndicator;
 import org.springframework.boot.health.contributor.Health;
 
@@ -17,14 +15,7 @@ public final class LeaseholdHealthIndicator extends AbstractHealthIndicator {
 
     @Override
     protected void doHealthCheck(Health.Builder health) {
-        Optional<SessionInfo> session = client.session().info();
-        if (session.isEmpty()) {
-            health.down().withDetail("session", "no session is open at a coordinator");
-            return;
-        }
-        health.up()
-                .withDetail("coordinator", session.get().coordinator())
-                .withDetail("session", session.get().sessionId())
-                .withDetail("ttl", session.get().ttl().toString());
+        var details = SessionHealth.details(client);
+        (details.containsKey("coordinator") ? health.up() : health.down()).withDetails(details);
     }
 }

@@ -13,6 +13,8 @@ import org.springframework.boot.context.properties.bind.DefaultValue;
  * @param clientName name that operators see; by default {@code spring.application.name}
  * @param ttl time for which locks outlive the loss of contact
  * @param grace time for which locks are kept when their stream breaks, so that the session can resume them
+ * @param waitAtMost longest wait of acquires that give none
+ * @param closeTimeout longest time for which the end of the application waits for work under locks
  * @param connectTimeout longest time of an attempt to connect
  * @param ca PEM file with the CAs that the client trusts
  * @param certificate PEM file with the client's certificate
@@ -20,8 +22,10 @@ import org.springframework.boot.context.properties.bind.DefaultValue;
  * @param serverName name that must be in the coordinators' certificates
  * @param token bearer token
  * @param tokenFile file with the bearer token
+ * @param allowPlaintextToken whether the token is sent over http to other machines too
  * @param lockPrefix beginning of the names of the registry's locks
  * @param leader settings of the leader initiator
+ * @param shedlock settings of ShedLock's provider
  */
 @ConfigurationProperties("leasehold")
 public record LeaseholdProperties(
@@ -29,6 +33,8 @@ public record LeaseholdProperties(
         String clientName,
         Duration ttl,
         Duration grace,
+        Duration waitAtMost,
+        Duration closeTimeout,
         Duration connectTimeout,
         Path ca,
         Path certificate,
@@ -36,8 +42,10 @@ public record LeaseholdProperties(
         String serverName,
         String token,
         Path tokenFile,
+        @DefaultValue("false") boolean allowPlaintextToken,
         @DefaultValue("") String lockPrefix,
-        @DefaultValue Leader leader) {
+        @DefaultValue Leader leader,
+        @DefaultValue ShedLock shedlock) {
     /**
      * Settings of the leader initiator, which there is if a role is set.
      *
@@ -45,4 +53,12 @@ public record LeaseholdProperties(
      * @param id value that others see of this instance while it leads; by default one of its own
      */
     public record Leader(String role, String id) {}
+
+    /**
+     * Settings of the lock provider, which there is if ShedLock is.
+     *
+     * @param prefix beginning of the names of its locks
+     * @param session whether the client's session holds them, so that they end with the process, instead of after lockAtMostFor
+     */
+    public record ShedLock(@DefaultValue("shedlock/") String prefix, @DefaultValue("false") boolean session) {}
 }

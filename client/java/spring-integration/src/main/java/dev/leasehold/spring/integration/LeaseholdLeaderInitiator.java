@@ -183,18 +183,20 @@ public final class LeaseholdLeaderInitiator implements SmartLifecycle, Disposabl
 
         /** Campaigns, and leads for a term. Returns whether there is another campaign, if this process does not stop. */
         private boolean campaignOnce() {
-            try (Term term = election.campaign()) {
-                lead(term);
+            try {
+                election.campaign().run(this::lead);
             } catch (InterruptedException e) {
                 LOG.log(System.Logger.Level.DEBUG, "the candidate of election \"{0}\" stops", election.name());
             } catch (LockLostException e) {
-                LOG.log(System.Logger.Level.WARNING, "lost the leadership of election \"" + election.name() + "\"; campaigning again", e);
+                LOG.log(
+                        System.Logger.Level.INFO,
+                        "lost the leadership of election \"" + election.name() + "\": " + e.reason().description() + "; campaigning again");
             } catch (LeaseholdException e) {
                 if (e.kind() == ErrorKind.CLOSED) {
                     LOG.log(System.Logger.Level.DEBUG, "the client of election \"{0}\" is closed", election.name());
                     return false;
                 }
-                LOG.log(System.Logger.Level.WARNING, "the campaign for election \"" + election.name() + "\" failed, and is repeated", e);
+                LOG.log(System.Logger.Level.WARNING, "the campaign failed, and is repeated: " + e.getMessage());
             }
             return true;
         }
@@ -236,6 +238,8 @@ public final class LeaseholdLeaderInitiator implements SmartLifecycle, Disposabl
         private Leadership(Term term, CompletableFuture<Void> stopping) {
             this.term = term;
             this.over = CompletableFuture.anyOf(term.changeFrom(HoldState.HELD), yielded, stopping);
+            // A close of the client.
+            term.onStop(this::yield);
         }
 
         @Override

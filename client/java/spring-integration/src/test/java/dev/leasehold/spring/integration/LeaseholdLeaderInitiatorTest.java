@@ -5,7 +5,9 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.leasehold.LeaseholdClient;
 import java.io.IOException;
+import java.time.Duration;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.LinkedBlockingQueue;
 import org.junit.jupiter.api.AfterAll;
@@ -102,11 +104,43 @@ class LeaseholdLeaderInitiatorTest {
         LeaseholdLeaderInitiator one = new LeaseholdLeaderInitiator(clients.one, new Telling("one", "loss"));
         one.start();
         expect("one granted");
-        clients.one.session().close();
+        clients.one.session().close(Duration.ZERO);
         expect("one revoked");
         expect("one granted");
         one.stop();
         expect("one revoked");
+    }
+
+    @Test
+    void aCloseOfTheClientWaitsForTheCandidate() throws Exception {
+        LeaseholdClient closed = LeaseholdClient.builder(clients.coordinator.url()).closeTimeout(Duration.ofSeconds(30)).build();
+        CountDownLatch mayEnd = new CountDownLatch(1);
+        LeaseholdLeaderInitiator one = new LeaseholdLeaderInitiator(closed, new Telling("one", "close") {
+            @Override
+            public void onRevoked(Context context) {
+                told.add("one asked to end");
+                try {
+                    mayEnd.await();
+                } catch (InterruptedException e) {
+                    throw new IllegalStateException(e);
+                }
+                super.onRevoked(context);
+            }
+        });
+        LeaseholdLeaderInitiator two = new LeaseholdLeaderInitiator(clients.two, new Telling("two", "close"));
+        one.start();
+        expect("one granted");
+        two.start();
+        Thread closing = new Thread(closed::close);
+        closing.start();
+        expect("one asked to end");
+        assertEquals("one", new String(clients.two.election("close").leader().orElseThrow().value()));
+        mayEnd.countDown();
+        expect("one revoked");
+        expect("two granted");
+        closing.join();
+        one.stop();
+        two.stop();
     }
 
     @Test

@@ -126,7 +126,7 @@ class LeaseholdLockRegistryTest {
         DistributedLock lock = one.obtain("lost");
         lock.lock();
         one.renewLock("lost");
-        clients.one.session().close();
+        clients.one.session().close(Duration.ZERO);
         assertThrows(IllegalStateException.class, () -> one.renewLock("lost"));
         ConcurrentModificationException lost = assertThrows(ConcurrentModificationException.class, lock::unlock);
         assertInstanceOf(LockLostException.class, lost.getCause());
@@ -138,7 +138,7 @@ class LeaseholdLockRegistryTest {
     void aReentrantTryTellsALossOnce() {
         DistributedLock lock = one.obtain("lost");
         lock.lock();
-        clients.one.session().close();
+        clients.one.session().close(Duration.ZERO);
         assertFalse(lock.tryLock());
         assertThrows(IllegalMonitorStateException.class, lock::unlock);
         assertTrue(lock.tryLock());
@@ -188,7 +188,7 @@ class LeaseholdLockRegistryTest {
         initiator.start();
         assertEquals("granted", Clients.next(told));
         assertFalse(two.obtain("polled").tryLock());
-        clients.one.session().close();
+        clients.one.session().close(Duration.ZERO);
         assertEquals("revoked", Clients.next(told));
         assertEquals("granted", Clients.next(told));
         initiator.stop();
