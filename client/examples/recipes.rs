@@ -36,7 +36,7 @@ async fn main() -> Outcome {
     Ok(())
 }
 
-// ANCHOR: lock
+// recipe: lock
 async fn lock(client: &Client) -> Outcome {
     // If the lock is lost, the work is dropped where it awaits.
     client
@@ -45,9 +45,9 @@ async fn lock(client: &Client) -> Outcome {
         .await?;
     Ok(())
 }
-// ANCHOR_END: lock
+// end recipe
 
-// ANCHOR: try
+// recipe: try
 async fn try_lock(client: &Client) -> Outcome {
     match client.lock("orders/42").try_acquire().await? {
         Some(guard) => {
@@ -58,9 +58,9 @@ async fn try_lock(client: &Client) -> Outcome {
     }
     Ok(())
 }
-// ANCHOR_END: try
+// end recipe
 
-// ANCHOR: wait
+// recipe: wait
 async fn wait(client: &Client) -> Outcome {
     let request = client.lock("orders/42").wait(Duration::from_secs(5));
     match request.with(async |_| work().await).await {
@@ -69,9 +69,9 @@ async fn wait(client: &Client) -> Outcome {
     }
     Ok(())
 }
-// ANCHOR_END: wait
+// end recipe
 
-// ANCHOR: shared
+// recipe: shared
 async fn shared(client: &Client) -> Outcome {
     // Beside others that share it, and never beside one that has it alone.
     client
@@ -81,26 +81,26 @@ async fn shared(client: &Client) -> Outcome {
         .await?;
     Ok(())
 }
-// ANCHOR_END: shared
+// end recipe
 
-// ANCHOR: semaphore
+// recipe: semaphore
 async fn semaphore(client: &Client) -> Outcome {
     let uploads = client.semaphore("uploads", 10);
     uploads.permits(2).with(async |_| work().await).await?;
     Ok(())
 }
-// ANCHOR_END: semaphore
+// end recipe
 
-// ANCHOR: several
+// recipe: several
 async fn several(client: &Client) -> Outcome {
     // Together or not at all, and in an order in which nobody deadlocks.
     let accounts = client.lock_all(["account/7", "account/9"]);
     accounts.with(async |_| work().await).await?;
     Ok(())
 }
-// ANCHOR_END: several
+// end recipe
 
-// ANCHOR: election
+// recipe: election
 async fn election(client: &Client) -> Outcome {
     // Campaigns again after a loss, until the work is done.
     let election = client.election("scheduler");
@@ -109,9 +109,9 @@ async fn election(client: &Client) -> Outcome {
         .await?;
     Ok(())
 }
-// ANCHOR_END: election
+// end recipe
 
-// ANCHOR: once-per-period
+// recipe: once-per-period
 async fn once_per_period(client: &Client, customer: &str) -> Outcome {
     let period = client
         .detached_lock(format!("reminded/{customer}"))
@@ -130,9 +130,9 @@ async fn once_per_period(client: &Client, customer: &str) -> Outcome {
         Err(error) => Err(error.into()),
     }
 }
-// ANCHOR_END: once-per-period
+// end recipe
 
-// ANCHOR: fencing
+// recipe: fencing
 async fn fencing(client: &Client) -> Outcome {
     client
         .lock("report")
@@ -143,9 +143,9 @@ async fn fencing(client: &Client) -> Outcome {
         .await?;
     Ok(())
 }
-// ANCHOR_END: fencing
+// end recipe
 
-// ANCHOR: stop
+// recipe: stop
 async fn serve(client: Client) -> Outcome {
     let mut terminated = signal(SignalKind::terminate())?;
     tokio::select! {
@@ -156,7 +156,7 @@ async fn serve(client: Client) -> Outcome {
     client.close().await;
     Ok(())
 }
-// ANCHOR_END: stop
+// end recipe
 
 async fn work() {}
 
