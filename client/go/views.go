@@ -54,6 +54,9 @@ type Holder struct {
 	Actor uint64
 	// MaxHold is the longest time from AcquiredAt for which it may be held; 0 if there is no bound.
 	MaxHold time.Duration
+	// Peer is the network address that the session came from. Only Admin.GetLock tells it, at the coordinator that serves the session, to
+	// those who may list that; empty otherwise.
+	Peer string
 }
 
 // Waiter is a waiter for a lock, as others see it.
@@ -78,6 +81,8 @@ type Waiter struct {
 	Actor uint64
 	// Number names the waiter among those of its lock, for Admin.ForceReleaseWaiter.
 	Number uint64
+	// Peer is the network address that the session came from, told as for a Holder.
+	Peer string
 }
 
 // LockView is everything that can be seen of one lock.
@@ -317,6 +322,7 @@ func holderOf(h *leaseholdv1.Holder) *Holder {
 		SessionID: h.GetSessionId(), ClientName: h.GetClientName(), Coordinator: h.GetCoordinator(), Token: h.GetFencingToken(),
 		AcquiredAt: timeOf(h.GetAcquiredAt()), TTL: duration(h.GetTtl()), Value: h.GetValue(), Count: int(h.GetHoldCount()),
 		IsForeign: h.GetForeign(), Permits: int64(h.GetPermits()), Actor: h.GetActor(), MaxHold: duration(h.GetMaxHold()),
+		Peer: h.GetPeer(),
 	}
 }
 
@@ -324,7 +330,7 @@ func waiterOf(w *leaseholdv1.Waiter) *Waiter {
 	return &Waiter{
 		SessionID: w.GetSessionId(), ClientName: w.GetClientName(), Coordinator: w.GetCoordinator(),
 		WaitingSince: timeOf(w.GetWaitingSince()), Position: int64(w.GetPosition()), Mode: Mode(w.GetMode()), Permits: int64(w.GetPermits()),
-		PermitsAtLeast: int64(w.GetPermitsAtLeast()), Actor: w.GetActor(), Number: w.GetNumber(),
+		PermitsAtLeast: int64(w.GetPermitsAtLeast()), Actor: w.GetActor(), Number: w.GetNumber(), Peer: w.GetPeer(),
 	}
 }
 

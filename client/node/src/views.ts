@@ -47,6 +47,11 @@ export interface Holder {
   readonly actor: bigint;
   /** Longest time for which it may hold the lock, from its grant on; `undefined` without a bound. */
   readonly maxHold: number | undefined;
+  /**
+   * Network address that its session came from. Only `admin.getLock` tells it, at the coordinator that serves the session, to those who
+   * may list that; empty otherwise.
+   */
+  readonly peer: string;
 }
 
 /** Waiter for a lock. */
@@ -63,6 +68,8 @@ export interface Waiter {
   readonly actor: bigint;
   /** Number by which an operator ends its wait. */
   readonly number: bigint;
+  /** Network address that its session came from, told as for a holder. */
+  readonly peer: string;
 }
 
 /** Everything that can be seen of one lock. */
@@ -244,6 +251,7 @@ export function holderOf(wire: WireHolder): Holder {
     permits: wire.permits,
     actor: wire.actor,
     maxHold: optional(wire.maxHold),
+    peer: wire.peer,
   };
 }
 
@@ -259,6 +267,7 @@ function waiterOf(wire: WireWaiter): Waiter {
     permitsAtLeast: wire.permitsAtLeast,
     actor: wire.actor,
     number: wire.number,
+    peer: wire.peer,
   };
 }
 

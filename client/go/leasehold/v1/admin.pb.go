@@ -768,7 +768,8 @@ type isWatchLocksResponse_Response interface {
 }
 
 type WatchLocksResponse_Lock struct {
-	// Part of a snapshot: a lock that is held, closed or waited for. It replaces any earlier state of its name.
+	// Part of a snapshot: a lock that is held, closed or waited for. It replaces any earlier state of its name. If its
+	// holders' values have more than 64 KiB in all, it has the first 64 bytes of each; `GetLock` shows them whole.
 	Lock *LockView `protobuf:"bytes,1,opt,name=lock,proto3,oneof"`
 }
 

@@ -245,7 +245,10 @@ type Holder struct {
 	// The client's flow that holds it; 0 if it named none. Of a unary call with a `request_key`, a mark made from that.
 	Actor uint64 `protobuf:"varint,11,opt,name=actor,proto3" json:"actor,omitempty"`
 	// The longest time from `acquired_at` for which it may be held, however healthy the holder; unset if there is no bound.
-	MaxHold       *durationpb.Duration `protobuf:"bytes,12,opt,name=max_hold,json=maxHold,proto3" json:"max_hold,omitempty"`
+	MaxHold *durationpb.Duration `protobuf:"bytes,12,opt,name=max_hold,json=maxHold,proto3" json:"max_hold,omitempty"`
+	// The network address that the session came from. Set in the answer to `GetLock` alone, by the coordinator that serves the
+	// session, for callers to whom `ListSessions` shows it; empty otherwise.
+	Peer          string `protobuf:"bytes,13,opt,name=peer,proto3" json:"peer,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -364,6 +367,13 @@ func (x *Holder) GetMaxHold() *durationpb.Duration {
 	return nil
 }
 
+func (x *Holder) GetPeer() string {
+	if x != nil {
+		return x.Peer
+	}
+	return ""
+}
+
 // A waiter for a lock.
 type Waiter struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -388,8 +398,10 @@ type Waiter struct {
 	Number uint64 `protobuf:"varint,9,opt,name=number,proto3" json:"number,omitempty"`
 	// The fewest permits that it is content with; 0 if it named none: then it waits for all `permits`.
 	PermitsAtLeast uint32 `protobuf:"varint,10,opt,name=permits_at_least,json=permitsAtLeast,proto3" json:"permits_at_least,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// The network address that the session came from, as for a `Holder`.
+	Peer          string `protobuf:"bytes,11,opt,name=peer,proto3" json:"peer,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Waiter) Reset() {
@@ -490,6 +502,13 @@ func (x *Waiter) GetPermitsAtLeast() uint32 {
 		return x.PermitsAtLeast
 	}
 	return 0
+}
+
+func (x *Waiter) GetPeer() string {
+	if x != nil {
+		return x.Peer
+	}
+	return ""
 }
 
 // Everything that can be seen of one lock.
@@ -643,7 +662,7 @@ var File_leasehold_v1_types_proto protoreflect.FileDescriptor
 
 const file_leasehold_v1_types_proto_rawDesc = "" +
 	"\n" +
-	"\x18leasehold/v1/types.proto\x12\fleasehold.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xae\x03\n" +
+	"\x18leasehold/v1/types.proto\x12\fleasehold.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc2\x03\n" +
 	"\x06Holder\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x1f\n" +
@@ -661,7 +680,8 @@ const file_leasehold_v1_types_proto_rawDesc = "" +
 	"\apermits\x18\n" +
 	" \x01(\rR\apermits\x12\x14\n" +
 	"\x05actor\x18\v \x01(\x04R\x05actor\x124\n" +
-	"\bmax_hold\x18\f \x01(\v2\x19.google.protobuf.DurationR\amaxHold\"\xe5\x02\n" +
+	"\bmax_hold\x18\f \x01(\v2\x19.google.protobuf.DurationR\amaxHold\x12\x12\n" +
+	"\x04peer\x18\r \x01(\tR\x04peer\"\xf9\x02\n" +
 	"\x06Waiter\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x1f\n" +
@@ -675,7 +695,8 @@ const file_leasehold_v1_types_proto_rawDesc = "" +
 	"\x05actor\x18\b \x01(\x04R\x05actor\x12\x16\n" +
 	"\x06number\x18\t \x01(\x04R\x06number\x12(\n" +
 	"\x10permits_at_least\x18\n" +
-	" \x01(\rR\x0epermitsAtLeast\"\xeb\x03\n" +
+	" \x01(\rR\x0epermitsAtLeast\x12\x12\n" +
+	"\x04peer\x18\v \x01(\tR\x04peer\"\xeb\x03\n" +
 	"\bLockView\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12*\n" +
 	"\x04mode\x18\x02 \x01(\x0e2\x16.leasehold.v1.LockModeR\x04mode\x12.\n" +

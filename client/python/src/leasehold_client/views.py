@@ -110,6 +110,9 @@ class Holder:
     """The client's actor; 0 for none."""
     max_hold: float | None
     """Seconds from `acquired_at` for which it may be held; none if there is no bound."""
+    peer: str
+    """The network address that the session came from. Only `get_lock` tells it, at the coordinator that serves the session, to those who
+    may list that; empty otherwise."""
 
     @classmethod
     def _from(cls, holder: types_pb2.Holder) -> Holder:
@@ -126,6 +129,7 @@ class Holder:
             holder.permits,
             holder.actor,
             _seconds(holder.max_hold) if holder.HasField("max_hold") else None,
+            holder.peer,
         )
 
 
@@ -153,6 +157,8 @@ class Waiter:
     """The waiter's number for `force_release`."""
     permits_at_least: int
     """The fewest permits that it is content with; 0 if it named none."""
+    peer: str
+    """The network address that the session came from, told as for a holder."""
 
     @classmethod
     def _from(cls, waiter: types_pb2.Waiter) -> Waiter:
@@ -167,6 +173,7 @@ class Waiter:
             waiter.actor,
             waiter.number,
             waiter.permits_at_least,
+            waiter.peer,
         )
 
 

@@ -53,7 +53,7 @@ LOST_REASON_PERMISSION_REVOKED: LostReason
 LOST_REASON_MAX_HOLD: LostReason
 
 class Holder(_message.Message):
-    __slots__ = ("session_id", "client_name", "coordinator", "fencing_token", "acquired_at", "ttl", "value", "hold_count", "foreign", "permits", "actor", "max_hold")
+    __slots__ = ("session_id", "client_name", "coordinator", "fencing_token", "acquired_at", "ttl", "value", "hold_count", "foreign", "permits", "actor", "max_hold", "peer")
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     CLIENT_NAME_FIELD_NUMBER: _ClassVar[int]
     COORDINATOR_FIELD_NUMBER: _ClassVar[int]
@@ -66,6 +66,7 @@ class Holder(_message.Message):
     PERMITS_FIELD_NUMBER: _ClassVar[int]
     ACTOR_FIELD_NUMBER: _ClassVar[int]
     MAX_HOLD_FIELD_NUMBER: _ClassVar[int]
+    PEER_FIELD_NUMBER: _ClassVar[int]
     session_id: str
     client_name: str
     coordinator: str
@@ -78,10 +79,11 @@ class Holder(_message.Message):
     permits: int
     actor: int
     max_hold: _duration_pb2.Duration
-    def __init__(self, session_id: _Optional[str] = ..., client_name: _Optional[str] = ..., coordinator: _Optional[str] = ..., fencing_token: _Optional[int] = ..., acquired_at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., ttl: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., value: _Optional[bytes] = ..., hold_count: _Optional[int] = ..., foreign: bool = ..., permits: _Optional[int] = ..., actor: _Optional[int] = ..., max_hold: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    peer: str
+    def __init__(self, session_id: _Optional[str] = ..., client_name: _Optional[str] = ..., coordinator: _Optional[str] = ..., fencing_token: _Optional[int] = ..., acquired_at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., ttl: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., value: _Optional[bytes] = ..., hold_count: _Optional[int] = ..., foreign: bool = ..., permits: _Optional[int] = ..., actor: _Optional[int] = ..., max_hold: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., peer: _Optional[str] = ...) -> None: ...
 
 class Waiter(_message.Message):
-    __slots__ = ("session_id", "client_name", "coordinator", "waiting_since", "position", "mode", "permits", "actor", "number", "permits_at_least")
+    __slots__ = ("session_id", "client_name", "coordinator", "waiting_since", "position", "mode", "permits", "actor", "number", "permits_at_least", "peer")
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     CLIENT_NAME_FIELD_NUMBER: _ClassVar[int]
     COORDINATOR_FIELD_NUMBER: _ClassVar[int]
@@ -92,6 +94,7 @@ class Waiter(_message.Message):
     ACTOR_FIELD_NUMBER: _ClassVar[int]
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     PERMITS_AT_LEAST_FIELD_NUMBER: _ClassVar[int]
+    PEER_FIELD_NUMBER: _ClassVar[int]
     session_id: str
     client_name: str
     coordinator: str
@@ -102,7 +105,8 @@ class Waiter(_message.Message):
     actor: int
     number: int
     permits_at_least: int
-    def __init__(self, session_id: _Optional[str] = ..., client_name: _Optional[str] = ..., coordinator: _Optional[str] = ..., waiting_since: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., position: _Optional[int] = ..., mode: _Optional[_Union[LockMode, str]] = ..., permits: _Optional[int] = ..., actor: _Optional[int] = ..., number: _Optional[int] = ..., permits_at_least: _Optional[int] = ...) -> None: ...
+    peer: str
+    def __init__(self, session_id: _Optional[str] = ..., client_name: _Optional[str] = ..., coordinator: _Optional[str] = ..., waiting_since: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., position: _Optional[int] = ..., mode: _Optional[_Union[LockMode, str]] = ..., permits: _Optional[int] = ..., actor: _Optional[int] = ..., number: _Optional[int] = ..., permits_at_least: _Optional[int] = ..., peer: _Optional[str] = ...) -> None: ...
 
 class LockView(_message.Message):
     __slots__ = ("name", "mode", "holders", "waiters", "waiter_count", "fencing_token", "closed_for", "lock_delay", "holder_count", "limit", "permits_taken", "limit_revision")

@@ -303,7 +303,8 @@ export type WatchLocksResponse = Message<"leasehold.v1.WatchLocksResponse"> & {
    */
   response: {
     /**
-     * Part of a snapshot: a lock that is held, closed or waited for. It replaces any earlier state of its name.
+     * Part of a snapshot: a lock that is held, closed or waited for. It replaces any earlier state of its name. If its
+     * holders' values have more than 64 KiB in all, it has the first 64 bytes of each; `GetLock` shows them whole.
      *
      * @generated from field: leasehold.v1.LockView lock = 1;
      */

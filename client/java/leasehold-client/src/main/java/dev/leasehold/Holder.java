@@ -20,6 +20,8 @@ import java.util.Optional;
  * @param permits permits that it holds of a semaphore; 0 in other modes
  * @param actor number of its actor; 0 for none
  * @param maxHold longest time for which it may hold the lock, from its grant on; empty without a bound
+ * @param peer network address that its session came from; only {@link Admin#getLock} tells it, at the coordinator that serves the session,
+ *     to those who may list that; empty otherwise
  */
 public record Holder(
         String sessionId,
@@ -33,7 +35,8 @@ public record Holder(
         boolean isForeign,
         int permits,
         long actor,
-        Optional<Duration> maxHold) {
+        Optional<Duration> maxHold,
+        String peer) {
 
     /** Compares the values by their bytes. */
     @Override
@@ -50,7 +53,8 @@ public record Holder(
                 && isForeign == holder.isForeign
                 && permits == holder.permits
                 && actor == holder.actor
-                && maxHold.equals(holder.maxHold);
+                && maxHold.equals(holder.maxHold)
+                && peer.equals(holder.peer);
     }
 
     /** Returns who holds it, with which token. */

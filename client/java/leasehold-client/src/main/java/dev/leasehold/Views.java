@@ -47,7 +47,8 @@ final class Views {
                 wire.getForeign(),
                 wire.getPermits(),
                 wire.getActor(),
-                wire.hasMaxHold() ? Optional.of(duration(wire.getMaxHold())) : Optional.empty());
+                wire.hasMaxHold() ? Optional.of(duration(wire.getMaxHold())) : Optional.empty(),
+                wire.getPeer());
     }
 
     private static Waiter waiter(dev.leasehold.v1.Waiter wire) {
@@ -61,7 +62,8 @@ final class Views {
                 wire.getPermits(),
                 wire.getPermitsAtLeast(),
                 wire.getActor(),
-                wire.getNumber());
+                wire.getNumber(),
+                wire.getPeer());
     }
 
     static LockView lock(dev.leasehold.v1.LockView wire) {

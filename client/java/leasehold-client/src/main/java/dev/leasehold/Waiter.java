@@ -16,6 +16,7 @@ import java.util.Optional;
  * @param permitsAtLeast fewest permits that it is content with; 0 if it wants all of them
  * @param actor number of its actor; 0 for none
  * @param number number by which an operator ends its wait; see {@link Admin#forceReleaseWaiter}
+ * @param peer network address that its session came from, told as for a {@link Holder}
  */
 public record Waiter(
         String sessionId,
@@ -27,4 +28,5 @@ public record Waiter(
         int permits,
         int permitsAtLeast,
         long actor,
-        long number) {}
+        long number,
+        String peer) {}
