@@ -23,6 +23,15 @@
 //
 // A lock that is suspended (see WithGrace) must not be acted on, and is not lost yet.
 //
+// # The end of a process
+//
+// Client.Close, and Client.Shutdown with a bound of the caller's own, cancel the contexts of work with the cause ErrClosed, wait for the work
+// to return, and only then give its locks up, so that no other process begins while it still runs. Call one of them at SIGTERM.
+//
+// # Unit tests
+//
+// The package leaseholdtest has a coordinator that runs inside a test's process.
+//
 // # Errors
 //
 // Use errors.Is and the sentinel errors of this package, such as ErrBusy and ErrLost, to tell errors apart. AcquireError, LostError,

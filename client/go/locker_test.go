@@ -76,7 +76,6 @@ func TestALockerIsASyncLocker(t *testing.T) {
 	wantPanic("a closed client", func() { mine.TryLock() })
 }
 
-// TestALockerWaitsForAStoreThatIsDown would panic if the first failure ended Lock.
 func TestALockerOutlivesItsCoordinator(t *testing.T) {
 	t.Parallel()
 	server := servertest.Start(t)

@@ -329,17 +329,7 @@ func one(c *leasehold.Client, r *request) leasehold.Request {
 	} else if r.Mode == "shared" {
 		asked = asked.Shared()
 	}
-	asked = asked.Value([]byte(r.Value)).LockDelay(ms(r.LockDelay))
-	if r.WaitMS != nil {
-		asked = asked.Wait(ms(*r.WaitMS))
-	}
-	if r.Actor != "" {
-		asked = asked.Actor(actor(r.Actor))
-	}
-	if r.Reentrant {
-		asked = asked.Reentrant()
-	}
-	return asked
+	return with(asked, r)
 }
 
 // several returns the request for several locks.
@@ -353,7 +343,21 @@ func several(c *leasehold.Client, r *request) leasehold.MultiRequest {
 			specs[i] = leasehold.Shared(name)
 		}
 	}
-	asked := c.LockAllOf(specs...).Value([]byte(r.Value)).LockDelay(ms(r.LockDelay))
+	return with(c.LockAllOf(specs...), r)
+}
+
+// settings are those that requests for one lock and for several have.
+type settings[R any] interface {
+	Value([]byte) R
+	LockDelay(time.Duration) R
+	Wait(time.Duration) R
+	Actor(leasehold.Actor) R
+	Reentrant() R
+}
+
+// with sets what the runner asks for.
+func with[R settings[R]](asked R, r *request) R {
+	asked = asked.Value([]byte(r.Value)).LockDelay(ms(r.LockDelay))
 	if r.WaitMS != nil {
 		asked = asked.Wait(ms(*r.WaitMS))
 	}
