@@ -171,29 +171,32 @@ test("a method under the lock of its caller fails at once, or is reentrant if it
 });
 
 test("an application that closes waits for methods under locks", async () => {
-  const [one, other] = [await start(), await start()];
-  let hasEnded = false;
-  let started: (() => void) | undefined;
-  const running = new Promise<void>((resolve) => {
-    started = resolve;
-  });
-  const work = one.get(Orders).report(async () => {
-    started?.();
-    const { signal } = heldLock();
-    await new Promise((resolve) => signal.addEventListener("abort", resolve));
-    assert(signal.reason instanceof ClosedError);
-    await new Promise((resolve) => setTimeout(resolve, 100));
-    hasEnded = true;
-    return "done";
-  });
-  await running;
-  const next = other
-    .get(Client)
-    .lock("report")
-    .with(() => assert(hasEnded));
-  await one.close();
-  assert(hasEnded);
-  assert.equal(await work, "done");
-  await next;
+  const other = await start();
+  for (let round = 0; round < 100; round++) {
+    const one = await start();
+    let hasEnded = false;
+    let begun = () => {};
+    const running = new Promise<void>((resolve) => {
+      begun = resolve;
+    });
+    const work = one.get(Orders).report(async () => {
+      begun();
+      const { signal } = heldLock();
+      await new Promise((resolve) => signal.addEventListener("abort", resolve));
+      assert(signal.reason instanceof ClosedError);
+      await new Promise((resolve) => setTimeout(resolve, 2));
+      hasEnded = true;
+      return "done";
+    });
+    await running;
+    const next = other
+      .get(Client)
+      .lock("report")
+      .with(() => assert(hasEnded));
+    await one.close();
+    assert(hasEnded);
+    assert.equal(await work, "done");
+    await next;
+  }
   await other.close();
 });
