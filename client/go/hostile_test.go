@@ -169,7 +169,7 @@ func (h *hostile) call() {
 	defer cancel()
 	admin := c.Admin()
 	election := c.Election(h.name()).Value(h.value())
-	switch h.IntN(16) {
+	switch h.IntN(19) {
 	case 0, 1:
 		if hold, err := h.one(c).Acquire(ctx); err == nil {
 			h.misuse(hold)
@@ -239,6 +239,32 @@ func (h *hostile) call() {
 			_, _ = made.Lock(h.name()).Try(ctx)
 			made.Close()
 		}
+	case 16:
+		_, _ = h.one(c).TryDo(ctx, func(_ context.Context, hold *leasehold.Hold) error { return h.work(hold, hold.Release) })
+		_, _ = h.several(c).TryDo(ctx, nil)
+	case 17:
+		detached := c.DetachedLock(h.name()).TTL(h.duration()).Value(h.value()).LockDelay(h.duration())
+		detached = pick(h, detached, detached.Shared(), detached.Permits(h.count(), h.count()), detached.Key(h.name()), detached.Wait(h.duration()))
+		if lock, err := detached.Acquire(ctx); err == nil {
+			_ = lock.RenewFor(ctx, h.duration())
+			_ = lock.Release(nil)
+			_ = lock.Release(context.Background())
+		}
+		if lock, err := c.AttachDetachedLock(h.name(), h.count(), h.value()); err == nil {
+			_ = lock.Renew(ctx)
+		}
+	case 18:
+		// Work that closes its client, with its own context or without.
+		side := h.side
+		_ = side.Lock(h.name()).Wait(time.Second).Do(context.Background(), func(ctx context.Context, _ *leasehold.Hold) error {
+			if h.IntN(2) == 0 {
+				return side.Shutdown(ctx)
+			}
+			side.Close()
+			return nil
+		})
+		side.Close()
+		h.renewSide()
 	}
 }
 
