@@ -69,7 +69,10 @@ func pages[W, T any](from func(*W) *T, page func(token string) ([]*W, string, er
 // GetLock returns the view of one lock: holders, token, TTL left, waiters in order. A free name is shown as free, not as an error.
 func (a *Admin) GetLock(ctx context.Context, name string) (*LockView, error) {
 	answer, err := ask(ctx, a, repeatsFreely, &leaseholdv1.GetLockRequest{Name: name}, leaseholdv1.AdminServiceClient.GetLock)
-	return some(answer.GetLock(), lockViewOf), err
+	if err != nil {
+		return nil, err
+	}
+	return lockViewOf(answer.GetLock()), nil
 }
 
 // ForceRelease takes a lock from all its holders: notifies them, raises the token, and grants the next waiter. Reports false if the name

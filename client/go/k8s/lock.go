@@ -106,7 +106,9 @@ func (l *Lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []b
 	switch {
 	case leader != "":
 		record := resourcelock.LeaderElectionRecord{HolderIdentity: leader, LeaseDurationSeconds: 1}
-		_ = json.Unmarshal(firstHolder(view).Value, &record)
+		if holder := firstHolder(view); holder != nil {
+			_ = json.Unmarshal(holder.Value, &record)
+		}
 		record.HolderIdentity, record.LeaseDurationSeconds = leader, max(1, record.LeaseDurationSeconds)
 		return l.answer(record)
 	case lost != nil:
