@@ -193,7 +193,8 @@ async def test_a_wait_goes_on_while_the_store_is_down(start: Start, tmp_path: Pa
             with pytest.raises(leasehold_client.StoreUnavailable) as waited:
                 await client.lock(name, wait=0.3).acquire()
             for refused in (tried, waited):
-                assert isinstance(refused.value, leasehold_client.Refused)
+                assert isinstance(refused.value, leasehold_client.Refused) and refused.value.source is None
+                assert str(refused.value).startswith(f"failed to acquire lock '{name}': ") and "no connection" not in str(refused.value)
                 assert refused.value.failure.reason.startswith("STORE_") and refused.value.is_retryable
             caplog.clear()
             waiting = asyncio.create_task(client.lock(name).acquire())

@@ -11,65 +11,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from . import _fork as _fork  # before gRPC
+from . import actor, admin, client, detached, election, errors, hold, request, session, views
 from ._version import VERSION
-from .actor import Actor
-from .admin import Admin, Gap, Ready, Watcher
-from .client import Client, Tls, connect
-from .detached import DetachedLock, DetachedRequest
-from .election import Election, Leadership, Observer, Term
-from .errors import (
-    AcquireError,
-    AlreadyCandidate,
-    Busy,
-    CallFailed,
-    ChangeRefused,
-    ConnectError,
-    ConnectErrorKind,
-    CredentialsError,
-    Deadlock,
-    Failure,
-    FieldViolation,
-    ForceReleased,
-    Forked,
-    HoldError,
-    InvalidArgument,
-    LeaseholdError,
-    LimitMismatch,
-    LimitReached,
-    LockLost,
-    LockSuspended,
-    LostReason,
-    MonkeyPatched,
-    PermissionDenied,
-    Refused,
-    SelfDeadlock,
-    SessionClosed,
-    StoreUnavailable,
-    TimedOut,
-    Unauthenticated,
-    Unavailable,
-    Unconfirmed,
-    UpgradeRefused,
-)
-from .hold import Hold, Holds, LockState, ReleaseRequest
-from .request import LockRequest, LockSpec, Semaphore
-from .session import Session, SessionInfo
-from .views import (
-    CertificateView,
-    CoordinatorView,
-    EndedSession,
-    EventKind,
-    Holder,
-    Leader,
-    LeaderChange,
-    LimitView,
-    LockEvent,
-    LockMode,
-    LockView,
-    PermissionView,
-    SessionView,
-    Waiter,
-)
+from .actor import *
+from .admin import *
+from .client import *
+from .detached import *
+from .election import *
+from .errors import *
+from .hold import *
+from .request import *
+from .session import *
+from .views import *
 
 __version__ = VERSION
 
@@ -82,74 +35,14 @@ if not TYPE_CHECKING:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-__all__ = [
-    "AcquireError",
-    "Actor",
-    "Admin",
-    "AlreadyCandidate",
-    "Busy",
-    "CallFailed",
-    "CertificateView",
-    "ChangeRefused",
-    "Client",
-    "ConnectError",
-    "ConnectErrorKind",
-    "CoordinatorView",
-    "CredentialsError",
-    "Deadlock",
-    "DetachedLock",
-    "DetachedRequest",
-    "Election",
-    "EndedSession",
-    "EventKind",
-    "Failure",
-    "FieldViolation",
-    "ForceReleased",
-    "Forked",
-    "Gap",
-    "Hold",
-    "HoldError",
-    "Holder",
-    "Holds",
-    "InvalidArgument",
-    "Leader",
-    "LeaderChange",
-    "Leadership",
-    "LeaseholdError",
-    "LimitMismatch",
-    "LimitReached",
-    "LimitView",
-    "LockEvent",
-    "LockLost",
-    "LockMode",
-    "LockRequest",
-    "LockSpec",
-    "LockState",
-    "LockSuspended",
-    "LockView",
-    "LostReason",
-    "MonkeyPatched",
-    "Observer",
-    "PermissionDenied",
-    "PermissionView",
-    "Ready",
-    "Refused",
-    "ReleaseRequest",
-    "SelfDeadlock",
-    "Semaphore",
-    "Session",
-    "SessionClosed",
-    "SessionInfo",
-    "SessionView",
-    "StoreUnavailable",
-    "Term",
-    "TimedOut",
-    "Tls",
-    "Unauthenticated",
-    "Unavailable",
-    "Unconfirmed",
-    "UpgradeRefused",
-    "Waiter",
-    "Watcher",
-    "connect",
-]
+__all__: list[str] = []
+__all__ += actor.__all__
+__all__ += admin.__all__
+__all__ += client.__all__
+__all__ += detached.__all__
+__all__ += election.__all__
+__all__ += errors.__all__
+__all__ += hold.__all__
+__all__ += request.__all__
+__all__ += session.__all__
+__all__ += views.__all__

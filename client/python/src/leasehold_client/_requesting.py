@@ -41,13 +41,9 @@ class RequestView:
             what = "a block can't be skipped: decorate a function, or use run() or try_acquire()"
             raise TypeError(f'if_busy="skip": {what}')
 
-    @property
-    def _names(self) -> str:
-        return ", ".join(map(repr, (lock.name for lock in self._asked.spec.locks)))
-
     def __repr__(self) -> str:
         """Shows the names."""
-        return f"<{type(self).__name__} {self._names}>"
+        return f"<{type(self).__name__} {self._asked.spec.label!r}>"
 
 
 def decorated(work: F, call: Callable[..., Any], *, of_tasks: bool) -> F:

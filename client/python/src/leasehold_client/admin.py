@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
-from types import TracebackType
 
 from . import _arguments as arguments
+from ._blocks import Ends
 from ._calls import Calls, Feed
 from ._clock import Seconds, wire
 from .v1 import admin_pb2
@@ -33,7 +33,7 @@ class Gap:
     """The reason, for people."""
 
 
-class Watcher:
+class Watcher(Ends):
     """Changes of locks: a snapshot of `LockView`s, `Ready`, then every `LockEvent`, with a `Gap` before another snapshot."""
 
     def __init__(self, calls: Calls, prefix: str) -> None:
@@ -51,10 +51,6 @@ class Watcher:
 
     def _broke(self) -> None:
         self._is_broken = self._has_begun
-
-    def __aiter__(self) -> Watcher:
-        """Returns itself."""
-        return self
 
     async def __anext__(self) -> LockView | LockEvent | Ready | Gap:
         """Waits for the next change. Raises `CallFailed` if a coordinator refuses the watcher."""
@@ -77,14 +73,6 @@ class Watcher:
     async def aclose(self) -> None:
         """Ends the watcher."""
         await self._feed.close()
-
-    async def __aenter__(self) -> Watcher:
-        """Returns itself."""
-        return self
-
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
-        """Ends the watcher."""
-        await self.aclose()
 
 
 def _change(message: admin_pb2.WatchLocksResponse) -> LockView | LockEvent | Ready | Gap | None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import weakref
 from collections.abc import Iterable, Mapping
-from types import TracebackType
 from typing import TypedDict, Unpack
 
 from . import _arguments as arguments
+from ._blocks import Opens
 from ._body import Owner, here
 from ._calls import Calls
 from ._clock import Seconds
@@ -29,7 +29,7 @@ from .views import LockMode
 __all__ = ["Client", "ConnectOptions", "Tls", "connect"]
 
 
-class Client:
+class Client(Opens):
     """Client of Leasehold. It has one session, which is made once, shared by all its locks, and made anew in the background.
 
     Use it as an asynchronous context manager, which connects and closes it. One that is made elsewhere, such as in a module, connects when
@@ -78,15 +78,6 @@ class Client:
         if self._session is None:
             await self.open()
         return self.session
-
-    async def __aenter__(self) -> Client:
-        """Connects."""
-        await self.open()
-        return self
-
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
-        """Closes."""
-        await self.close()
 
     async def close(self, *, timeout: Seconds | None = None) -> None:
         """Closes its sessions once the work under their locks has ended, and all connections. From the call on, acquires fail.

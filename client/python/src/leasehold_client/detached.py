@@ -94,12 +94,10 @@ class DetachedOptions:
         )
 
 
-class DetachedRequest:
-    """Request for a lock that no session holds: nobody renews it but `DetachedLock.renew`. It may be used again."""
+class DetachedRequestView:
+    """What was asked for."""
 
-    def __init__(self, calls: Callable[[], Calls], options: DetachedOptions) -> None:
-        """Makes it of a client's calls."""
-        self._calls, self._options = calls, options
+    _options: DetachedOptions
 
     @property
     def name(self) -> str:
@@ -109,6 +107,14 @@ class DetachedRequest:
     def __repr__(self) -> str:
         """Shows the name."""
         return f"<{type(self).__name__} {self.name!r}>"
+
+
+class DetachedRequest(DetachedRequestView):
+    """Request for a lock that no session holds: nobody renews it but `DetachedLock.renew`. It may be used again."""
+
+    def __init__(self, calls: Callable[[], Calls], options: DetachedOptions) -> None:
+        """Makes it of a client's calls."""
+        self._calls, self._options = calls, options
 
     async def acquire(self, *, timeout: Seconds | None = None) -> DetachedLock:
         """Acquires the lock. If the call is cancelled, a grant that crosses it is held until its TTL has passed.

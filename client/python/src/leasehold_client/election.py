@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
 from . import _arguments as arguments
+from ._blocks import Ends
 from ._body import close_scope, take_body
 from ._calls import Calls, Feed
 from ._clock import SECOND, Seconds, now
@@ -253,7 +254,7 @@ def _key(leader: Leader | None) -> tuple[int, bytes] | None:
     return None if leader is None else (leader.fencing_token, leader.value)
 
 
-class Observer:
+class Observer(Ends):
     """Leaders of an election: first the present one, then every change, including to no leader.
 
     It never yields the same term with the same value twice in a row, and never a leader with a smaller token than an earlier one. If the
@@ -272,10 +273,6 @@ class Observer:
             self._view.interrupted,
         )
 
-    def __aiter__(self) -> Observer:
-        """Returns itself."""
-        return self
-
     async def __anext__(self) -> LeaderChange:
         """Waits for the next change."""
         while (told := await self._feed.next()) is not None:
@@ -292,11 +289,3 @@ class Observer:
     async def aclose(self) -> None:
         """Ends the observer."""
         await self._feed.close()
-
-    async def __aenter__(self) -> Observer:
-        """Returns itself."""
-        return self
-
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
-        """Ends the observer."""
-        await self.aclose()

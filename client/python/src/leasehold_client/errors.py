@@ -267,7 +267,7 @@ class Refused(AcquireError):
 
     def __init__(self, name: str, failure: Failure) -> None:
         """Makes the error."""
-        super().__init__(name, f"failed to acquire lock {name!r}: {failure}")
+        AcquireError.__init__(self, name, f"failed to acquire lock {name!r}: {failure}")
         self._failure = failure
 
     @property
@@ -333,17 +333,8 @@ class Unavailable(AcquireError):
 class StoreUnavailable(Refused, Unavailable):
     """A coordinator answered that its store is down, and the acquire was not to wait, or waited for as long as it may."""
 
+    # There is a connection.
     source = None
-    """There is a connection: none."""
-
-    def __init__(self, name: str, failure: Failure) -> None:
-        """Makes the error."""
-        Refused.__init__(self, name, failure)
-
-    @property
-    def is_retryable(self) -> bool:
-        """Whether the same acquire may succeed later."""
-        return self.failure.is_retryable
 
 
 class SessionClosed(AcquireError):

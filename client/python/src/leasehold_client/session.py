@@ -6,9 +6,9 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from types import TracebackType
 
 from . import _arguments as arguments
+from ._blocks import Opens
 from ._body import Bodies, Owner, here
 from ._client_name import client_name
 from ._clock import SECOND, Seconds, now, wire
@@ -45,7 +45,7 @@ class SessionOptions:
         return open
 
 
-class Session:
+class Session(Opens):
     """A session. It reconnects by itself, and moves to another coordinator with all that it holds and waits for.
 
     When its coordinator drains or falls silent, it moves and its locks stay held. When its stream breaks, every lock of it is lost at
@@ -118,12 +118,3 @@ class Session:
     def __repr__(self) -> str:
         """Shows its id, and its coordinator."""
         return f"<{type(self).__name__} {self.info.session_id} at {self.info.coordinator}>" if self.info else "<Session not connected>"
-
-    async def __aenter__(self) -> Session:
-        """Opens the session."""
-        await self.open()
-        return self
-
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
-        """Closes the session."""
-        await self.close()

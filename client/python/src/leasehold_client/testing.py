@@ -318,16 +318,10 @@ class Coordinator:
     # Views.
 
     def _holder(self, one: _Held) -> types_pb2.Holder:
-        return types_pb2.Holder(
-            session_id=one.session.id,
-            client_name=one.session.client_name,
-            coordinator="testing",
-            fencing_token=one.token,
-            value=one.value,
-            hold_count=one.count,
-            permits=one.permits,
-            actor=one.actor,
-        )
+        holder = types_pb2.Holder(session_id=one.session.id, client_name=one.session.client_name, coordinator="testing")
+        holder.fencing_token, holder.value, holder.hold_count = one.token, one.value, one.count
+        holder.permits, holder.actor = one.permits, one.actor
+        return holder
 
     def _view(self, name: str) -> types_pb2.LockView:
         with self._mutex:

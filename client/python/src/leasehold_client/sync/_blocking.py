@@ -7,6 +7,8 @@ from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
+from .._machine import SessionInfo
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -25,8 +27,13 @@ def blocking(method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]) -> C
 class Closes:
     """Something to be opened and closed as a block."""
 
+    _inner: Any
     open: Any
     close: Any
+
+    def __repr__(self) -> str:
+        """Shows it as the inner form does."""
+        return repr(self._inner)
 
     def __enter__(self) -> Self:
         """Opens it."""
@@ -36,3 +43,13 @@ class Closes:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         """Closes it."""
         self.close()
+
+
+class Connects(Closes):
+    """What has a session."""
+
+    @property
+    def info(self) -> SessionInfo | None:
+        """The description of the session; none while there is no connection."""
+        info: SessionInfo | None = self._inner.info
+        return info

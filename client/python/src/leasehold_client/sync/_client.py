@@ -15,9 +15,8 @@ from .._options import AcquireOptions
 from ..detached import DetachedArguments
 from ..errors import SessionClosed
 from ..request import LockSpec
-from ..session import SessionInfo
 from ._admin import Admin
-from ._blocking import Closes, blocking
+from ._blocking import Connects, blocking
 from ._detached import DetachedLock, DetachedRequest
 from ._elections import Election
 from ._holds import Hold, Holds, OnLost, check_callback
@@ -27,7 +26,7 @@ from ._requests import LockRequest, Semaphore, hold_of, holds_of
 T = TypeVar("T")
 
 
-class Session(Closes):
+class Session(Connects):
     """A session of its own, beside the client's: what it holds ends with it alone."""
 
     def __init__(self, loop: Loop, inner: session.Session) -> None:
@@ -38,26 +37,18 @@ class Session(Closes):
     draining = blocking(session.Session.draining)
 
     @property
-    def info(self) -> SessionInfo | None:
-        """The description of the session; none while there is no connection."""
-        return self._inner.info
-
-    @property
     def drains_in(self) -> float | None:
         """Seconds until the coordinator goes away, once it has said that it will. The session moves by itself."""
-        return self._inner.drains_in
+        seconds: float | None = self._inner.drains_in
+        return seconds
 
     def close(self, *, timeout: Seconds | None = None) -> None:
         """Closes the session, once the work under its locks has ended; see `Client.close`."""
         with contextlib.suppress(SessionClosed):
             self._run(self._inner._close(timeout, here()))
 
-    def __repr__(self) -> str:
-        """Shows the session's id, and its coordinator."""
-        return repr(self._inner)
 
-
-class Client(Closes):
+class Client(Connects):
     """Client of Leasehold for threads. It has one session, shared by all threads, and made anew in the background.
 
     Use it as a context manager, which connects and closes it. One that is made elsewhere, such as in a module, connects when it is first
@@ -139,11 +130,6 @@ class Client(Closes):
         if self._is_owner:
             loop.stop()
 
-    @property
-    def info(self) -> SessionInfo | None:
-        """The description of the session; none while there is no connection."""
-        return self._inner.info
-
     def lock(
         self, name: str, *, shared: bool = False, on_lost: OnLost | None = None, **options: Unpack[AcquireOptions]
     ) -> LockRequest[Hold]:
@@ -199,10 +185,6 @@ class Client(Closes):
     def on(self, session: Session) -> Client:
         """Returns a client whose locks are held through this session. Closing it closes the session."""
         return Client(self._inner.on(session._inner), self._ready())
-
-    def __repr__(self) -> str:
-        """Shows the coordinators' URLs, and whether it is connected."""
-        return repr(self._inner)
 
 
 async def _make(make: Callable[[], T]) -> T:

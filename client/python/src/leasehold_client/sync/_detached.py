@@ -13,21 +13,13 @@ if TYPE_CHECKING:
     from ._client import Client
 
 
-class DetachedRequest:
+class DetachedRequest(detached.DetachedRequestView):
     """Request for a lock that no session holds: nobody renews it but `DetachedLock.renew`. It may be used again, by any thread."""
 
     def __init__(self, client: Client, inner: detached.DetachedRequest) -> None:
         """Makes it."""
         self._client, self._inner, self._run = client, inner, client._run
-
-    @property
-    def name(self) -> str:
-        """The lock's name."""
-        return self._inner.name
-
-    def __repr__(self) -> str:
-        """Shows the name."""
-        return repr(self._inner)
+        self._options = inner._options
 
     def acquire(self, *, timeout: Seconds | None = None) -> DetachedLock:
         """Acquires the lock; see `leasehold_client.DetachedRequest.acquire`."""

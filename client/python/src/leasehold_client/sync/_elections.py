@@ -6,12 +6,12 @@ import contextlib
 import logging
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from .. import election
 from ..errors import CallFailed, LockLost, LostReason, SessionClosed
 from ..views import LeaderChange
-from ._blocking import blocking
+from ._blocking import Closes, blocking
 from ._holds import Hold, OnLost
 
 if TYPE_CHECKING:
@@ -71,12 +71,7 @@ class Election:
     def __init__(self, client: Client, inner: election.Election, on_lost: OnLost | None) -> None:
         """Makes it."""
         self._client, self._inner, self._on_lost = client, inner, on_lost
-        self._run = client._run
-
-    @property
-    def name(self) -> str:
-        """The election's name."""
-        return self._inner.name
+        self._run, self.name = client._run, inner.name
 
     def __repr__(self) -> str:
         """Shows the name."""
@@ -112,8 +107,8 @@ class Election:
         return Observer(self._run, self._inner.observe())
 
 
-class Feed(Generic[T]):
-    """Iterator over an asynchronous one."""
+class Feed(Closes, Generic[T]):
+    """Iterator over an asynchronous one, to be closed."""
 
     def __init__(self, run: Callable[[Coroutine[Any, Any, Any]], Any], inner: Any) -> None:
         """Makes it of what runs its waits."""
@@ -135,13 +130,8 @@ class Feed(Generic[T]):
         with contextlib.suppress(SessionClosed):
             self._run(self._inner.aclose())
 
-    def __enter__(self) -> Self:
-        """Returns itself."""
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
-        """Ends it."""
-        self.close()
+    def open(self) -> None:
+        """Does nothing: it asks when it is first read."""
 
 
 class Observer(Feed[LeaderChange]):
