@@ -161,7 +161,7 @@ export class SessionCore extends SessionLoop {
     if (bodies.length > 0) {
       const closing = new ClosedError("the client is being closed");
       for (const body of bodies) {
-        body.told.abort(closing);
+        body.stop.abort(closing);
       }
       let timer: NodeJS.Timeout | undefined;
       const bound = new Promise((resolve) => {

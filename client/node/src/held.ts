@@ -89,26 +89,32 @@ export abstract class Held {
 
   /**
    * Signal that is aborted when the lock is lost, with a {@link LockLostError} as its reason, or released, with a
-   * {@link LockReleasedError}. Within `with` and `run` it is also aborted when the signal that was given there is, and with a
-   * {@link ClosedError} when the client is being closed. While the lock is only suspended it is not aborted.
+   * {@link LockReleasedError}. Within `with` and `run` it is also aborted when the work is told to stop for another reason: with that of the
+   * signal that was given there, with a {@link ClosedError} when the client is being closed, or with the loss of another lock that the work
+   * runs under. While the lock is only suspended it is not aborted.
    */
   get signal(): AbortSignal {
     if (!this.#controller) {
       const controller = new AbortController();
       this.#controller = controller;
-      const { lease } = this.granted;
-      const stop = lease.onChange(() => abortIfOver());
-      const abortIfOver = () => {
-        const { error } = this;
-        if (error) {
-          stop();
-          controller.abort(error);
-        }
-      };
-      abortIfOver();
+      this.onEnd((error) => controller.abort(error));
       follow(controller, this.#linked);
     }
     return this.#controller.signal;
+  }
+
+  /** Calls the function when the lock is lost or released, unless the returned one is called before. @internal */
+  onEnd(call: (error: LockLostError | LockReleasedError) => void): () => void {
+    const look = () => {
+      const { error } = this;
+      if (error) {
+        stop();
+        call(error);
+      }
+    };
+    const stop = this.granted.lease.onChange(look);
+    look();
+    return stop;
   }
 
   /** Aborts the signal of the lock with this one too. @internal */

@@ -13,8 +13,8 @@ import { follow } from "./signals";
 
 /** Work that runs under locks. */
 export class Body {
-  /** Tells the work to stop, for another reason than a loss. */
-  readonly told = new AbortController();
+  /** Tells the work to stop. */
+  readonly stop = new AbortController();
   /** Settled when it has ended, with the releases of its locks. */
   readonly ended: Promise<void>;
   end!: () => void;
@@ -103,12 +103,12 @@ export async function runUnder<T>(
     await release();
     throw new AcquireError(body.names.join(", "), { kind: "closed" });
   }
-  const stop = new AbortController();
-  const unfollow = follow(body.told, signal);
+  const { stop } = body;
+  const ends = [follow(stop, signal)];
   for (const hold of held) {
-    hold.link(body.told.signal);
+    hold.link(stop.signal);
+    ends.push(hold.onEnd((error) => stop.abort(error)));
   }
-  const unstop = follow(stop, body.told.signal, ...held.map((hold) => hold.signal));
   let result: { readonly value: T } | { readonly error: unknown };
   try {
     result = { value: await bodies.run(body, () => work(stop.signal)) };
@@ -118,8 +118,9 @@ export async function runUnder<T>(
   body.isOver = true;
   const losses = await Promise.all(held.map((hold) => hold.settled()));
   const lost = losses.find((loss) => loss !== undefined);
-  unfollow();
-  unstop();
+  for (const end of ends) {
+    end();
+  }
   await release();
   core.finish(body);
   const own = "error" in result ? ownError(result.error, stop.signal) : undefined;
