@@ -17,7 +17,7 @@ import java.lang.annotation.Target;
 public @interface WithLock {
     /**
      * Returns the lock's name. What is between <code>#{</code> and <code>}</code> is an expression of Spring, such as <code>orders/#{#id}</code>
-     * for a parameter {@code id}, whose name has to be compiled in ({@code -parameters}).
+     * for a parameter {@code id}, whose name has to be compiled in ({@code -parameters}), or <code>#{#p0}</code> for the first one.
      */
     String value();
 

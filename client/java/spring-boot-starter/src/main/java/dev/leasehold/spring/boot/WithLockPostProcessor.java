@@ -6,8 +6,8 @@ import dev.leasehold.LockRequest;
 import java.util.ArrayDeque;
 import java.util.Deque;
 import java.util.concurrent.CancellationException;
-import java.util.concurrent.Future;
 import java.util.concurrent.CompletionStage;
+import java.util.concurrent.Future;
 import org.aopalliance.intercept.MethodInterceptor;
 import org.aopalliance.intercept.MethodInvocation;
 import org.springframework.aop.framework.autoproxy.AbstractBeanFactoryAwareAdvisingPostProcessor;
@@ -19,6 +19,8 @@ import org.springframework.boot.convert.DurationStyle;
 import org.springframework.context.expression.MethodBasedEvaluationContext;
 import org.springframework.core.DefaultParameterNameDiscoverer;
 import org.springframework.core.annotation.AnnotationUtils;
+import org.springframework.expression.Expression;
+import org.springframework.expression.common.CompositeStringExpression;
 import org.springframework.expression.common.TemplateParserContext;
 import org.springframework.expression.spel.standard.SpelExpressionParser;
 
@@ -69,8 +71,7 @@ public final class WithLockPostProcessor extends AbstractBeanFactoryAwareAdvisin
             WithLock asked = AnnotationUtils.findAnnotation(method, WithLock.class);
             String name = asked.value();
             if (name.contains("#{")) {
-                var context = new MethodBasedEvaluationContext(call.getThis(), method, call.getArguments(), names);
-                name = parser.parseExpression(name, new TemplateParserContext()).getValue(context, String.class);
+                name = evaluated(name, new MethodBasedEvaluationContext(call.getThis(), method, call.getArguments(), names));
             }
             LockRequest request = client.getObject().lock(name);
             if (!asked.waitAtMost().isEmpty()) {
@@ -93,6 +94,20 @@ public final class WithLockPostProcessor extends AbstractBeanFactoryAwareAdvisin
                 Thread.currentThread().interrupt();
                 throw new CancellationException("interrupted while waiting for lock \"" + name + "\"");
             }
+        }
+
+        /** Returns the name with the values of its expressions; one without a value would make one lock of many. */
+        private String evaluated(String name, MethodBasedEvaluationContext context) {
+            Expression parsed = parser.parseExpression(name, new TemplateParserContext());
+            StringBuilder text = new StringBuilder();
+            for (Expression part : parsed instanceof CompositeStringExpression several ? several.getExpressions() : new Expression[] {parsed}) {
+                Object value = part.getValue(context);
+                if (value == null) {
+                    throw new IllegalStateException("\"" + part.getExpressionString() + "\" in the name of a lock has no value");
+                }
+                text.append(value);
+            }
+            return text.toString();
         }
 
         private static Object proceed(MethodInvocation call, Hold hold, boolean[] hasBegun) throws Exception {

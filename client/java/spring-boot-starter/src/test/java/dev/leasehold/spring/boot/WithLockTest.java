@@ -52,12 +52,15 @@ class WithLockTest {
     }
 
     static class Jobs {
-        @WithLock("jobs/#{#id}")
+        @WithLock("jobs/#{#p0}")
         public String job(String id) {
             Hold held = WithLockPostProcessor.heldLock();
             held.check();
             return held.name();
         }
+
+        @WithLock("jobs/#{#nothing}")
+        public void unnamed() {}
 
         @WithLock(value = "busy", skipIfBusy = true)
         public String skipped() {
@@ -87,6 +90,7 @@ class WithLockTest {
                 assertThatThrownBy(jobs::impatient)
                         .isInstanceOfSatisfying(AcquireException.class, e -> assertThat(e.kind()).isEqualTo(ErrorKind.TIMED_OUT));
             }
+            assertThatThrownBy(jobs::unnamed).isInstanceOf(IllegalStateException.class).hasMessageContaining("#nothing");
             assertThatThrownBy(jobs::future).isInstanceOf(IllegalStateException.class);
         });
     }
