@@ -42,7 +42,7 @@ test("the events of a client tell of connections and locks", async () => {
   await using own = await Server.start("--min-ttl", "100ms");
   const warned: string[] = [];
   const logger = { ...QUIET, warn: (line: string) => warned.push(line) };
-  const watched = new NewClient(own.url, { logger, grace: 500, ttl: 500 });
+  const watched = new NewClient(own.url, { logger, grace: 2000, ttl: 4000 });
   const seen: string[] = [];
   const { events } = watched;
   events.on("connected", ({ endpoint }) => seen.push(`connected ${endpoint === own.url}`));
@@ -66,7 +66,8 @@ test("the events of a client tell of connections and locks", async () => {
   stop.abort();
   await assert.rejects(waits);
   await own.stop();
-  while ((await held.changed()) !== "lost") {}
+  await held.changed("held");
+  assert.equal(await held.changed("suspended"), "lost");
   await sleep(0);
   await watched.close();
   assert.deepEqual(seen, [
@@ -215,7 +216,7 @@ test("errors of a connection have the caller's stack, and name the URL once", as
 
 test("timers and clocks that a test framework replaces cost no lock", async () => {
   await using own = await Server.start("--min-ttl", "100ms");
-  await using kept = await connect(own.url, { ttl: 600, logger: QUIET });
+  await using kept = await connect(own.url, { ttl: 2000, logger: QUIET });
   const lock = await kept.lock("kept").acquire();
   const { hrtime } = process;
   mock.timers.enable({ apis: ["setTimeout", "setInterval", "setImmediate", "Date"], now: 0 });
@@ -223,7 +224,7 @@ test("timers and clocks that a test framework replaces cost no lock", async () =
   mock.method(globalThis, "queueMicrotask", () => undefined);
   mock.method(process, "hrtime", () => [0, 0]);
   try {
-    await new Promise((resolve) => realTimeout(resolve, 2000));
+    await new Promise((resolve) => realTimeout(resolve, 4500));
     lock.check();
     const next = await kept.lock("next").acquire();
     assert.equal(await next.release(), true);

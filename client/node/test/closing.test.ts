@@ -136,7 +136,7 @@ function tests(): void {
     assert(next && plain.error);
     await assert.rejects(next, isClosed);
 
-    const second = await open({ ttl: 1000 });
+    const second = await open({ ttl: 2500 });
     let rivals: Promise<Hold> | undefined;
     const { promise, begun } = beginning();
     const working = second.lock(name).with(async (lock, signal) => {
@@ -145,7 +145,7 @@ function tests(): void {
       await aborted(signal);
       assert(signal.reason instanceof ClosedError);
       // Longer than the TTL: it is renewed meanwhile.
-      await sleep(1500);
+      await sleep(3000);
       lock.check();
       hasEnded = true;
       return "done";
