@@ -371,3 +371,50 @@ fn lost_lock(lock: LostLock) -> v1::LostLock {
         reason: reason.into(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use leasehold_core::{name::LockName, session::Names, view::HolderView};
+
+    use super::*;
+    use crate::{
+        access::rules::{Pattern, Prefixes, Rule, Rules},
+        config::Config,
+    };
+
+    #[test]
+    fn the_holder_is_shown_to_those_who_may_inspect_each_of_the_names() {
+        for (inspects, is_shown) in [
+            (vec!["a", "b"], true),
+            (vec!["a"], false),
+            (vec!["b"], false),
+        ] {
+            let rule = Rule {
+                identities: vec![Pattern::parse("token:a").unwrap()],
+                allow: vec![Permission::Inspect],
+                locks: Prefixes::new(&inspects),
+                ..Rule::default()
+            };
+            let mut surroundings = Surroundings {
+                session: SessionId::from_bytes([1; 16]),
+                ttl: Duration::from_secs(10),
+                coordinator: CoordinatorId::new("here"),
+                limits: Limits::new(Config::default().into()),
+                granted: Rules::new(&[rule]).of("token:a"),
+                denied: Vec::new(),
+            };
+            let [a, b] = ["a", "b"].map(|name| LockName::parse(name).unwrap());
+            let response = Response::NotGranted {
+                why: NotGranted::Busy,
+                holder: Some(HolderView::Foreign { expires_in: None }),
+                names: Names::new(a, vec![b]),
+            };
+            let mut shown = Vec::new();
+            surroundings.encode(1, response, |message| shown.push(message));
+            let Some(WireResponse::NotGranted(answer)) = shown.remove(0).response else {
+                panic!("another answer");
+            };
+            assert_eq!(answer.holder.is_some(), is_shown, "{inspects:?}");
+        }
+    }
+}

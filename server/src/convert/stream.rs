@@ -129,3 +129,30 @@ impl Kind {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::access::rules::{Pattern, Prefixes, Rule, Rules};
+
+    #[test]
+    fn a_hold_that_is_permitted_as_an_elections_is_made_no_shared_lock() {
+        let rule = |locks: &[&str], elections: &[&str]| Rule {
+            identities: vec![Pattern::parse("token:a").unwrap()],
+            allow: vec![Permission::Acquire],
+            locks: Prefixes::new(locks),
+            elections: Prefixes::new(elections),
+            max_hold: None,
+        };
+        let request = Request::Downgrade {
+            name: LockName::parse("e").unwrap(),
+            owner: OwnerId::from_bytes([1; 16]),
+        };
+        for (rule, is_permitted) in [(rule(&["e"], &[]), true), (rule(&[], &["e"]), false)] {
+            let granted = Rules::new(&[rule]).of("token:a");
+            let kind = Kind::LeaseStream;
+            let checked = kind.check(&request, RequestKind::Downgrade, &granted, |_, _| Ok(true));
+            assert_eq!(checked.is_ok(), is_permitted, "{granted:?}");
+        }
+    }
+}

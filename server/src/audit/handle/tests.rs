@@ -183,6 +183,32 @@ async fn a_hold_of_the_unary_calls_is_looked_for_when_its_time_is_over() {
 }
 
 #[tokio::test]
+async fn a_resumed_hold_is_that_of_the_identity_that_resumed_it() {
+    let log = Log::open();
+    log.hold(1, true, 5);
+    let resume = Resume {
+        from: vec![owner(1)],
+        next: owner(2),
+        session: Some(SessionId::from_bytes([9; 16])),
+        client_name: ClientName::default(),
+        ttl: Duration::from_secs(10),
+        count: 1,
+        max_hold: None,
+    };
+    let by = Holder {
+        identity: Some("token:b".into()),
+        is_candidate: false,
+    };
+    let held = (Some(FencingToken::new(5)), Mode::Exclusive);
+    log.audit.resumed(&name(), &resume, held, (&by, at(6)));
+    log.audit.released(&owner(2), Some(at(7)));
+    log.unwritten.begin().unwrap().end().await;
+    let text = fs::read_to_string(log.folder.path().join("audit.log")).unwrap();
+    // It is resumed, and released.
+    assert_eq!(text.matches("token:b").count(), 2, "{text}");
+}
+
+#[tokio::test]
 async fn a_resumed_hold_keeps_what_is_known_of_it() {
     let log = Log::open();
     log.hold(1, true, 5);
