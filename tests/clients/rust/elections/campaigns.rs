@@ -44,20 +44,6 @@ async fn campaigns_dropped_at_any_moment_leave_nobody_leading() {
     assert!(leadership.await.unwrap().unwrap().is_leader());
 }
 
-#[tokio::test]
-async fn a_candidate_with_a_wait_waits_no_longer() {
-    let (_coordinator, client) = coordinator_and_client().await;
-    let election = client.election("e");
-    let _leadership = election.campaign("").await.unwrap();
-    let other = client.session().open().await.unwrap();
-    let impatient = other.election("e").wait(Duration::from_millis(50));
-    let error = impatient.campaign("").await.unwrap_err();
-    assert!(matches!(error, AcquireError::TimedOut { .. }), "{error:?}");
-    let not_elected = impatient.run_while_leader("", |_| async {});
-    let error = timeout(LIMIT, not_elected).await.unwrap().unwrap_err();
-    assert!(matches!(error, AcquireError::TimedOut { .. }), "{error:?}");
-}
-
 /// Returns whether a campaign was refused because the session is a candidate already.
 async fn is_refused(election: &Election) -> bool {
     // It does not wait.

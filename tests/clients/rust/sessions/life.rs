@@ -7,7 +7,7 @@ use leasehold_tests::{Coordinator, wait};
 use tokio::time::timeout;
 
 use super::counted;
-use crate::{LIMIT, coordinator_and_client, waiters};
+use crate::{LIMIT, waiters};
 
 #[tokio::test]
 async fn a_session_lives_as_long_as_its_last_guard() {
@@ -55,17 +55,6 @@ async fn closing_tells_the_guards_and_hands_on_without_the_lock_delay() {
             ..
         }
     ));
-}
-
-#[tokio::test]
-async fn further_sessions_have_a_fate_of_their_own() {
-    let (_coordinator, client) = coordinator_and_client().await;
-    let session = client.session().client_name("other").open().await.unwrap();
-    let ours = client.lock("a").await.unwrap();
-    let theirs = session.lock("b").await.unwrap();
-    session.close().await;
-    assert!(ours.is_held());
-    assert!(!theirs.is_held());
 }
 
 #[tokio::test]
