@@ -5,47 +5,41 @@ use std::time::Duration;
 use tokio::{sync::watch, time::timeout};
 
 /// The work under the locks of one session. Clones share it.
-#[derive(Clone, Debug)]
-pub(crate) struct Bodies(watch::Sender<State>);
-
-#[derive(Clone, Copy, Debug, Default)]
-struct State {
-    is_closing: bool,
-    running: usize,
+///
+/// All who wait for a lock look at `is_closing`, so that the count, which changes with all work, is kept apart: only a close
+/// looks at that.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Bodies {
+    is_closing: watch::Sender<bool>,
+    running: watch::Sender<usize>,
 }
 
 /// Work that runs, with its locks, until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Body(Bodies);
 
-impl Default for Bodies {
-    fn default() -> Self {
-        Self(watch::Sender::new(State::default()))
-    }
-}
-
 impl Bodies {
     /// Counts work from here on.
     pub(crate) fn begin(&self) -> Body {
-        self.0.send_modify(|state| state.running += 1);
+        self.running.send_modify(|running| *running += 1);
         Body(self.clone())
     }
 
     /// Completes when the session is about to be closed.
     pub(crate) async fn closing(&self) {
-        let mut state = self.0.subscribe();
+        let mut is_closing = self.is_closing.subscribe();
         // The sender is this value's own.
-        let _ = state.wait_for(|state| state.is_closing).await;
+        let _ = is_closing.wait_for(|is_closing| *is_closing).await;
     }
 
     /// Has all work stop, and waits until it has, at most for a time. Returns how much of it still runs.
     pub(super) async fn close(&self, within: Duration) -> usize {
-        self.0.send_modify(|state| state.is_closing = true);
-        let mut state = self.0.subscribe();
-        let ended = state.wait_for(|state| state.running == 0);
+        self.is_closing.send_replace(true);
+        let mut running = self.running.subscribe();
+        let ended = running.wait_for(|running| *running == 0);
         match timeout(within, ended).await {
             Ok(_) => 0,
-            Err(_) => self.0.borrow().running,
+            Err(_) => *self.running.borrow(),
         }
     }
 }
@@ -59,6 +53,6 @@ impl Body {
 
 impl Drop for Body {
     fn drop(&mut self) {
-        self.0.0.send_modify(|state| state.running -= 1);
+        self.0.running.send_modify(|running| *running -= 1);
     }
 }
