@@ -56,12 +56,19 @@ fn run(redis: &mut redis::Connection, words: &str) {
     command.exec(redis).unwrap();
 }
 
-/// Sends a command that is not answered for long.
+/// Sends a command that is not answered for long, and waits until others' commands are refused.
 fn run_without_end(redis: &RedisServer, words: &[&str]) -> TcpStream {
+    let mut other = redis.connection();
     let mut stream = TcpStream::connect(redis.address()).unwrap();
     let mut command = redis::cmd(words[0]);
     command.arg(&words[1..]);
     stream.write_all(&command.get_packed_command()).unwrap();
+    wait::until_blocking("commands to be refused", LIMIT, || {
+        match redis::cmd("PING").query::<String>(&mut other) {
+            Err(_) => Ok(()),
+            Ok(answer) => Err(answer),
+        }
+    });
     stream
 }
 
