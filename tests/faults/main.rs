@@ -1,4 +1,10 @@
 //! Faults: processes killed and stopped, connections cut, messages lost, coordinators restarted, clients that abuse.
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests fail by panicking"
+)]
 
 mod abuse;
 mod breaks;

@@ -1,10 +1,5 @@
 //! Deadlocks of actors over coordinators, on Redis and in memory: the youngest wait ends with a message, and the others go on.
 //! The suite `properties` has every shape of them, and that no wait is ended without one.
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
 
 use std::time::Duration;
 

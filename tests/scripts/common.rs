@@ -98,7 +98,12 @@ pub(crate) fn acquiring(number: u16, mode: Mode) -> Acquire {
 
 /// Returns a resume of a hold or place under one of these ids, for longer than any test takes.
 pub(crate) fn resume(from: &[u16], next: u16) -> Op {
-    Op::Resume(Resume {
+    Op::Resume(resuming(from, next))
+}
+
+/// Returns the terms of [`resume`], to be changed.
+pub(crate) fn resuming(from: &[u16], next: u16) -> Resume {
+    Resume {
         from: from.iter().map(|number| owner(*number)).collect(),
         next: owner(next),
         session: Some(SessionId::from_bytes(*owner(next).as_bytes())),
@@ -106,7 +111,7 @@ pub(crate) fn resume(from: &[u16], next: u16) -> Op {
         ttl: Duration::from_secs(500),
         count: 1,
         max_hold: None,
-    })
+    }
 }
 
 pub(crate) fn renew(number: u16, ttl: Duration) -> Op {

@@ -1,5 +1,4 @@
 //! Stores as coordinators open and ask them, without coordinators.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::time::Duration;
 

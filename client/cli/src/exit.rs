@@ -181,11 +181,14 @@ pub(crate) fn unanswered(rows: &[CoordinatorStatus]) -> Option<Exit> {
         .iter()
         .map(|row| row.status.as_ref().err().map(failure))
         .collect();
-    let mut codes = codes?.into_iter();
-    Some(match codes.next() {
-        Some(first) if codes.all(|code| code == first) => first,
+    codes.map(|codes| in_common(&codes))
+}
+
+fn in_common(codes: &[Exit]) -> Exit {
+    match codes {
+        [first, others @ ..] if others.iter().all(|code| code == first) => *first,
         _ => Exit::UNAVAILABLE,
-    })
+    }
 }
 
 /// Returns the exit code of a coordinator's answer.
@@ -239,6 +242,13 @@ mod tests {
         ] {
             assert_eq!(code(&error.clone().into()), expected, "{error}");
         }
+    }
+
+    #[test]
+    fn silent_coordinators_have_the_code_of_their_common_reason() {
+        let (denied, silent) = (Exit::NOT_ALLOWED, Exit::UNAVAILABLE);
+        assert_eq!(in_common(&[denied, denied]), denied);
+        assert_eq!(in_common(&[denied, silent]), silent);
     }
 
     #[test]

@@ -187,3 +187,21 @@ async fn a_name_that_is_waited_for_is_refreshed_at_once_when_a_reply_was_lost() 
     tokio::time::sleep(A_MOMENT).await;
     assert_eq!(site.operations(), before + 1, "nothing can have happened");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_command_that_could_not_hand_on_to_everybody_is_followed_by_another() {
+    let site = Site::start();
+    for (more, asked) in [(false, 0), (true, 1)] {
+        let executed = Executed {
+            reply: Reply::Changed(true),
+            at: StoreTime::from_micros(7),
+            handed: Vec::new(),
+            more,
+        };
+        let (before, sent_at) = (site.operations(), clock::now());
+        let stamped = Stamped { executed, sent_at };
+        site.coordinator.note(&name(), &stamped);
+        tokio::time::sleep(A_MOMENT).await;
+        assert_eq!(site.operations(), before + asked);
+    }
+}

@@ -43,3 +43,31 @@ pub(super) async fn drain(stages: &Shutdown, tasks: &TaskTracker, coordinator: &
         );
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+
+    use tokio::{sync::watch, time};
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+    use crate::coordinator::tests::site::Site;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_end_waits_for_releases_in_the_background() {
+        let site = Site::start();
+        let stages = Shutdown {
+            draining: CancellationToken::new(),
+            stopping: CancellationToken::new(),
+            suspended: watch::channel(()).1,
+        };
+        let release = site.coordinator.metrics().inflight_cleanups.track();
+        let tasks = TaskTracker::new();
+        let mut drained = pin!(drain(&stages, &tasks, &site.coordinator));
+        let early = time::timeout(LAST_RELEASES, drained.as_mut()).await;
+        assert!(early.is_err() && stages.stopping.is_cancelled());
+        drop(release);
+        time::timeout(LAST_RELEASES, drained).await.unwrap();
+    }
+}

@@ -1,10 +1,4 @@
 //! Faults: processes killed and stopped, connections cut and black-holed, Redis restarted.
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
 
 mod cleanup;
 mod contended;

@@ -1,7 +1,5 @@
 //! The admin port, over plain sockets.
 
-#![expect(clippy::unwrap_used, reason = "tests")]
-
 use std::{net::SocketAddr, time::Duration};
 
 use leasehold_server::{

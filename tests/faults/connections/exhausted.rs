@@ -1,7 +1,5 @@
 //! The accept loop when the process runs out of file descriptors. The test runs in a process of its own, because the limit is the process's.
 
-#![expect(clippy::unwrap_used, reason = "tests")]
-
 use std::{env, process::Command, time::Duration};
 
 use futures_util::StreamExt;

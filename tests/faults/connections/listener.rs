@@ -1,7 +1,5 @@
 //! The listener's sockets, without HTTP/2 on top: the ways in which connections end, and those that the listener ends.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
-
 use std::{
     net::SocketAddr,
     pin::Pin,

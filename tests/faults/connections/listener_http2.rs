@@ -1,7 +1,5 @@
 //! The listener under a real gRPC server: the knowledge of a session's handler about the end of its stream.
 
-#![expect(clippy::unwrap_used, reason = "tests")]
-
 use std::time::Duration;
 
 use super::support::{Client, Server, heartbeat, soon};

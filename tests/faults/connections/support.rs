@@ -1,7 +1,5 @@
 //! A gRPC server on the listener, whose session handler reports how its stream ended.
 
-#![expect(clippy::unwrap_used, reason = "tests")]
-
 use std::{net::SocketAddr, time::Duration};
 
 use leasehold_proto::v1::{

@@ -1,11 +1,6 @@
 //! Loss of messages between coordinators and Redis, one at a time, on the way of a lock from client to client: calls and their replies,
 //! wake-ups, and the subscription that they come by. Grants still come, to every client once, and no client holds without knowing.
 //! What follows from each loss for queues and sessions is simulated; here it comes by the real link and the real feed.
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
 
 mod forced;
 mod handed_on;

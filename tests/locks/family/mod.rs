@@ -1,6 +1,5 @@
 //! Modes and lock-delays on the wire, on a real Redis behind two coordinators and in memory. That the modes work on every kind of
 //! store is a case of `stores`; their rules, and those of sessions, have properties and unit tests.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod delays;
 mod refusals;

@@ -1,10 +1,5 @@
 //! Sessions that move: a client resumes the holds and waits of one stream on another, of the same or of another coordinator,
 //! and the coordinator of the old stream can't change them any more. On a real Redis.
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
 
 mod bad_input;
 mod candidacies;

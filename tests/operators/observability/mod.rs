@@ -1,5 +1,4 @@
 //! Tests of a coordinator's metrics, liveness and health, as operators see them.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod health;
 mod labels;

@@ -1,10 +1,5 @@
 //! Owner ids, tickets, bearer tokens, JWTs, private keys and passwords are only where they belong: not in logs, metrics,
 //! traces, errors, the output for operators, or the configuration as it is printed; nor in the output and logs of the client.
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
 
 mod callers;
 mod credentials;

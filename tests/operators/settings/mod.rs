@@ -1,10 +1,5 @@
 //! Tests of operation: a configuration that is checked before it counts, changes without a restart, and messages to
 //! the service manager.
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test fails by panicking"
-)]
 
 mod bad_starts;
 mod check_config;

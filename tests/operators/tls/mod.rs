@@ -1,7 +1,5 @@
 //! TLS with real coordinators: handshakes, refusals, reloads, and leases that keep their promises.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
-
 mod admin;
 mod endings;
 mod expiry;

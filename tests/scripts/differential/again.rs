@@ -10,7 +10,7 @@ use leasehold_core::{
 };
 
 use crate::{
-    common::{acquire, acquiring, owner, renew, resume},
+    common::{acquire, acquiring, owner, renew, resume, resuming},
     differential::{
         pair::{Pair, modes},
         server::Server,
@@ -120,9 +120,7 @@ async fn a_hold_has_the_bounds_of_those_who_resume_it() {
             (None, Some(BOUND)),
         ];
         for (from, (max_hold, bound)) in (1..).zip(cases) {
-            let Op::Resume(asked) = resume(&[from], from + 1) else {
-                panic!("a resume")
-            };
+            let asked = resuming(&[from], from + 1);
             let resumed = Op::Resume(Resume { max_hold, ..asked });
             pair.run("there", resumed).await;
             assert_eq!(only_hold(&mut pair).await.max_hold, bound, "{name}");
@@ -131,6 +129,39 @@ async fn a_hold_has_the_bounds_of_those_who_resume_it() {
         let resumed = pair.run("there", resume(&[6], 7)).await;
         assert_eq!(resumed, Reply::Lost(Loss::Expired), "{name}");
     }
+}
+
+#[tokio::test]
+async fn a_place_has_the_bounds_of_those_who_resume_it() {
+    let server = Server::start().await;
+    let mut pair = Pair::new(&server, "place").await;
+    for number in [1, 2] {
+        pair.run("here", acquire(number, Mode::Exclusive)).await;
+    }
+    let resumed = Op::Resume(Resume {
+        max_hold: Some(BOUND),
+        ..resuming(&[2], 3)
+    });
+    let Reply::ResumedWait { waiter, .. } = pair.run("there", resumed).await else {
+        panic!("it waits")
+    };
+    assert_eq!(waiter.acquire.max_hold, Some(BOUND));
+}
+
+/// Two clients may have made the same id.
+#[tokio::test]
+async fn what_a_session_resumed_is_not_that_of_another_one_with_the_same_id() {
+    let server = Server::start().await;
+    let mut pair = Pair::new(&server, "stranger").await;
+    pair.run("here", acquire(1, Mode::Exclusive)).await;
+    pair.run("there", resume(&[1], 2)).await;
+    let session = resuming(&[], 3).session;
+    let repeated = Op::Resume(Resume {
+        session,
+        ..resuming(&[1], 2)
+    });
+    let refused = pair.run("there", repeated).await;
+    assert_eq!(refused, Reply::Lost(Loss::Resumed));
 }
 
 /// The coordinator that has it must learn of it, even if the first answer to its resume was lost: nobody else would end it.

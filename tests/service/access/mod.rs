@@ -1,10 +1,4 @@
 //! Tests of access: identities, permissions, and the fate of streams that lose theirs.
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "tests"
-)]
 
 mod certificates;
 mod client;

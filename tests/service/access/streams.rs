@@ -1,35 +1,27 @@
 //! Streams on which only the coordinator speaks, and their end when the right to them ends.
 
-use leasehold_proto::v1::{ObserveRequest, WatchLocksRequest};
+use leasehold_proto::v1::{ObserveRequest, ObserveResponse, WatchLocksRequest, WatchLocksResponse};
 use tonic::{Code, Streaming};
 
 use super::site::{Caller, NOTICED, Site, missing, reason, table};
 
-async fn watch(
-    caller: &Caller,
-    prefix: &str,
-) -> Streaming<leasehold_proto::v1::WatchLocksResponse> {
-    let request = caller.says(WatchLocksRequest {
-        prefix: prefix.to_owned(),
-    });
+async fn watch(caller: &Caller, prefix: &str) -> Streaming<WatchLocksResponse> {
+    let prefix = prefix.to_owned();
+    let asked = caller.says(WatchLocksRequest { prefix });
     caller
         .admin()
-        .watch_locks(request)
+        .watch_locks(asked)
         .await
         .unwrap()
         .into_inner()
 }
 
-async fn observe(
-    caller: &Caller,
-    election: &str,
-) -> Streaming<leasehold_proto::v1::ObserveResponse> {
-    let request = caller.says(ObserveRequest {
-        election: election.to_owned(),
-    });
+async fn observe(caller: &Caller, election: &str) -> Streaming<ObserveResponse> {
+    let election = election.to_owned();
+    let asked = caller.says(ObserveRequest { election });
     caller
         .elections()
-        .observe(request)
+        .observe(asked)
         .await
         .unwrap()
         .into_inner()

@@ -1,10 +1,4 @@
 //! End-to-end tests: real coordinators, real Redis, real clients.
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
 
 mod bad_input;
 mod bad_start;

@@ -1,13 +1,6 @@
 //! Locks in a Redis Cluster of six real nodes: everything that works on one server works here, through fail-overs, nodes that
 //! hang, and slots that move.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "tests fail by panicking"
-)]
-
 mod feeds;
 mod half_moved;
 mod joining;

@@ -4,11 +4,6 @@
 //! All cases of a store run beside one another, on names of their own, behind the same two coordinators, which may do in Redis
 //! what `docs/deployment.md` says that they need, and nothing else; then nothing may be left of them, no key may ever have been
 //! without a TTL, and Redis may have refused nothing.
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
 
 mod cases;
 mod late;

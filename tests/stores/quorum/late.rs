@@ -5,8 +5,8 @@ use leasehold_tests::{Masters, RedisServer, wait};
 use redis::Commands;
 
 use crate::quorum::site::{
-    LONG, PATIENCE, PROMPT, acquire, all_hold, delete, holds, key, long, owner, release, released,
-    renew, renew_for, run, store, take,
+    LONG, PATIENCE, PROMPT, acquire, all_hold, all_met, delete, holds, key, long, owner, release,
+    released, renew_for, run, store, take,
 };
 
 /// Returns the number of scripts that a server was asked to run.
@@ -75,7 +75,7 @@ async fn leftovers_of_a_failed_attempt_are_undone_in_the_background() {
 async fn an_extend_sets_nothing_where_a_newer_token_is() {
     let masters = Masters::start(5).bootstrapped();
     let store = store(&masters, "here").await;
-    let token = take(&store, acquire(1)).await;
+    let token = take(&store, long(1)).await;
     for place in [0, 1] {
         let server = masters.server(place);
         holds(server, Some(owner(1))).await;
@@ -88,12 +88,13 @@ async fn an_extend_sets_nothing_where_a_newer_token_is() {
         let _: () = connection.set_ex(&records[0], record, 60).unwrap();
     }
     for _ in 0..3 {
-        assert_eq!(run(&store, renew(1)).await.reply, Reply::Renewed);
+        let renewed = run(&store, renew_for(LONG, 1)).await;
+        assert_eq!(renewed.reply, Reply::Renewed);
     }
-    // It is refused before it could be noticed, as the release is behind what it was asked.
-    assert_eq!(run(&store, release(1)).await.reply, released(true));
-    for server in masters.servers() {
-        assert_eq!(key(server), None);
+    // What comes behind it in the same connection has been carried out.
+    all_met(&store, &masters, "here, after it").await;
+    for place in [0, 1] {
+        assert_eq!(key(masters.server(place)), None);
     }
 }
 

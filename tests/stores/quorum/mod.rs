@@ -1,5 +1,4 @@
 //! Locks over several independent masters: a majority decides, whatever the others do.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod bootstrap_command;
 mod commands;

@@ -64,6 +64,18 @@ impl Item {
     }
 }
 
+impl Journey {
+    /// Returns that of a command that was sent first at this time, before it comes back.
+    pub(super) fn begun(since: Moment) -> Box<Self> {
+        Box::new(Self {
+            since,
+            returns: 0,
+            alone: false,
+            asking: false,
+        })
+    }
+}
+
 impl Call {
     /// Returns whether it must be sent with `ASKING`.
     pub(super) fn asks(&self) -> bool {
@@ -71,6 +83,12 @@ impl Call {
             .first()
             .and_then(|item| item.journey.as_deref())
             .is_some_and(|journey| journey.asking)
+    }
+
+    /// Returns the time from which callers count, if it is sent now: that at which the first of its commands was sent first.
+    pub(super) fn since(&self, now: Moment) -> Moment {
+        let journeys = self.items.iter().filter_map(|item| item.journey.as_deref());
+        journeys.map(|journey| journey.since).fold(now, Moment::min)
     }
 }
 
@@ -105,5 +123,44 @@ pub(super) fn by_slot(batch: Vec<Item>, nonce: impl Fn() -> u64) -> Vec<Call> {
 pub(super) fn fail(batch: Vec<Item>, error: &StoreError, meter: &Meter) {
     for item in batch {
         item.fail(error.clone(), meter);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use leasehold_core::{
+        command::{Caller, Op},
+        id::{CoordinatorId, FencingToken},
+        name::LockName,
+    };
+    use std::time::Duration;
+    use tokio::sync::oneshot;
+
+    use super::*;
+    use crate::redis::keys::Keys;
+
+    #[test]
+    fn callers_count_from_when_a_redirected_command_was_sent_first() {
+        let name = LockName::parse("a").unwrap();
+        let keys = Keys::new("").of(&name);
+        let command = Command {
+            name,
+            caller: Caller {
+                coordinator: CoordinatorId::new("here"),
+                floor: FencingToken::new(1),
+                token_memory: Duration::ZERO,
+                not_after: None,
+            },
+            op: Op::ForceRelease,
+        };
+        let item = |since: Option<u64>| {
+            let answer = Answer::once(oneshot::channel().0);
+            let mut item = Item::new(command.clone(), keys.clone(), answer);
+            item.journey = since.map(|since| Journey::begun(Moment::from_micros(since)));
+            item
+        };
+        let items = vec![item(None), item(Some(7)), item(Some(8))];
+        let call = Call { nonce: 1, items };
+        assert_eq!(call.since(Moment::from_micros(9)), Moment::from_micros(7));
     }
 }

@@ -196,16 +196,10 @@ impl Lanes {
             if call.asks() {
                 commands.push(redis::cmd("ASKING"));
             }
-            let items = call.items.iter();
-            // The caller counts from when it was first sent.
-            let journeys = items.clone().filter_map(|item| item.journey.as_deref());
-            let since = journeys
-                .map(|journey| journey.since)
-                .fold(sent_at, Moment::min);
             commands.push(encode(
-                items.map(|item| (&item.command, &item.keys)),
+                call.items.iter().map(|item| (&item.command, &item.keys)),
                 call.nonce,
-                self.not_after(since),
+                self.not_after(call.since(sent_at)),
                 &self.script,
             ));
         }
@@ -330,15 +324,8 @@ impl Lanes {
             return fail(items, &refusal.into_error(), &self.meter);
         };
         for item in &mut items {
-            let journey = item.journey.get_or_insert_with(|| {
-                Box::new(Journey {
-                    since: sent_at,
-                    returns: 0,
-                    alone: false,
-                    asking: false,
-                })
-            });
-            journey.returns += 1;
+            let begun = || Journey::begun(sent_at);
+            item.journey.get_or_insert_with(begun).returns += 1;
         }
         // Without the router, the store is gone, and so are the callers.
         if let Some(router) = router.upgrade() {

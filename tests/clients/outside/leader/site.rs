@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use leasehold_tests::{
-    Coordinator, CoordinatorProcess, FaultProxy, RedisServer, queue::queue_order, wait,
-};
+use leasehold_proto::v1::{GetLockRequest, admin_service_client::AdminServiceClient};
+use leasehold_tests::{Coordinator, CoordinatorProcess, FaultProxy, RedisServer, wait};
 
 /// Time that a coordinator gives its clients to leave when it shuts down.
 pub(crate) const DRAIN: Duration = Duration::from_secs(10);
@@ -65,14 +64,17 @@ impl Site {
     }
 
     /// Waits until so many wait for a name.
-    pub(crate) async fn until_waiting(&self, name: &str, number: usize) {
+    pub(crate) async fn until_waiting(&self, name: &str, number: u64) {
+        let channel = self.coordinators[0].channel().await;
         wait::until("waiters to be in the queue", DRAIN, || async {
-            let mut redis = self.redis.async_connection().await;
-            let waiting = queue_order(&mut redis, name).await.len();
-            if waiting == number {
+            let name = name.to_owned();
+            let mut admin = AdminServiceClient::new(channel.clone());
+            let asked = admin.get_lock(GetLockRequest { name });
+            let lock = asked.await.unwrap().into_inner().lock.unwrap();
+            if lock.waiter_count == number {
                 Ok(())
             } else {
-                Err(waiting)
+                Err(lock)
             }
         })
         .await;

@@ -15,12 +15,14 @@ pub(crate) const NOT_OFFERED: &str = "NOT_OFFERED";
 pub(crate) async fn shared_and_semaphores(site: &Site) {
     let (mut one, mut other) = tokio::join!(site.session(0), site.session(1));
     if !site.offers().modes {
-        for refused in [shared("modes/refused"), semaphore("modes/refused", 1, 2)] {
+        let name = "modes/refused";
+        let two = || semaphore(name, 2, 3);
+        for refused in [shared(name), two(), at_least(1, two()), revised(1, two())] {
             let id = one.ask_for(refused).await;
             let refusal = one.refusal(id, LATE).await;
             assert_eq!(refusal.reason, NOT_OFFERED, "{refusal:?}");
         }
-        let lock = one.take_one(exclusive("modes/refused")).await;
+        let lock = one.take_one(exclusive(name)).await;
         let id = one.ask_downgrade(&lock).await;
         let refusal = one.refusal(id, LATE).await;
         assert_eq!(refusal.reason, NOT_OFFERED, "{refusal:?}");
@@ -70,11 +72,6 @@ pub(crate) async fn shared_and_semaphores(site: &Site) {
 pub(crate) async fn permits_that_are_left(site: &Site) {
     const NAME: &str = "modes/left";
     if !site.offers().modes {
-        let mut one = site.session(0).await;
-        let id = one.ask_for(at_least(1, semaphore(NAME, 2, 3))).await;
-        let refusal = one.refusal(id, LATE).await;
-        assert_eq!(refusal.reason, NOT_OFFERED, "{refusal:?}");
-        one.close().await;
         return;
     }
     let (mut one, mut other) = tokio::join!(site.session(0), site.session(1));
@@ -106,11 +103,6 @@ pub(crate) async fn permits_that_are_left(site: &Site) {
 pub(crate) async fn limits_change_in_use(site: &Site) {
     const NAME: &str = "modes/limit";
     if !site.offers().modes {
-        let mut one = site.session(0).await;
-        let id = one.ask_for(revised(1, semaphore(NAME, 1, 2))).await;
-        let refusal = one.refusal(id, LATE).await;
-        assert_eq!(refusal.reason, NOT_OFFERED, "{refusal:?}");
-        one.close().await;
         return;
     }
     let (mut one, mut other) = tokio::join!(site.session(0), site.session(1));
