@@ -26,6 +26,9 @@ use crate::{
     config::Config, convert, layered::Front, limits::most_connections, listener::Connections,
 };
 
+/// Message of the log line about a lock that its holder has lost.
+pub const LOST_LOCK: &str = "a lock was lost";
+
 /// Label with the reason of a loss, the bound that was reached, or the like.
 type Reason = [(&'static str, &'static str); 1];
 
@@ -256,7 +259,7 @@ impl Families {
     /// (`expired`, `forced`, …). `client` is the holder's name, if it is still known.
     pub fn lost(&self, lock: &LockName, client: Option<&str>, reason: &'static str) {
         self.lost.get_or_create(&[("reason", reason)]).inc();
-        tracing::info!(%lock, client, reason, "a lock was lost");
+        tracing::info!(%lock, client, reason, "{LOST_LOCK}");
     }
 
     /// Shows the limits of the configuration in force.

@@ -28,7 +28,7 @@ pub mod waits;
 
 pub(crate) use self::process::descriptors as open_files;
 pub use self::{
-    families::Families,
+    families::{Families, LOST_LOCK},
     level::{Level, Tracked},
     logging::{LogLevel, init_logging},
     metrics::Metrics,

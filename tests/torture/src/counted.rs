@@ -2,8 +2,7 @@
 
 use std::time::SystemTime;
 
-/// What a line about a lost lock has behind its time, its level and its target.
-const SAID: &str = ": a lock was lost ";
+use leasehold_server::telemetry::LOST_LOCK;
 
 /// A loss that was counted in `leasehold_lost_total`.
 #[derive(Debug)]
@@ -18,7 +17,7 @@ pub(crate) struct Loss {
 impl Loss {
     /// Reads a line of the log; returns `None` if it tells of something else. Names in this run have neither spaces nor quotes.
     pub(crate) fn read(line: &str) -> Option<Self> {
-        let (head, fields) = line.split_once(SAID)?;
+        let (head, fields) = line.split_once(LOST_LOCK)?;
         let field = |name: &str| {
             let mut all = fields.split(' ').filter_map(|field| field.split_once('='));
             let found = all.find(|(it, _)| *it == name);
