@@ -61,7 +61,8 @@ impl Topology {
     /// Returns the arguments of the coordinators for it, besides its URL.
     pub(crate) fn arguments(self) -> &'static [&'static str] {
         match self {
-            Self::Replicated => &["--min-replicas", "2"],
+            // No case is about replicas that are slow.
+            Self::Replicated => &["--min-replicas", "2", "--replica-timeout", "1s"],
             _ => &[],
         }
     }

@@ -7,12 +7,9 @@ use leasehold_tests::{raw::PROMPT, wait};
 
 use crate::replicas::site::Site;
 
-/// The longest that is allowed: the WAIT is to end before it.
-const REPLICA_TIMEOUT: Duration = Duration::from_secs(1);
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wait_that_ends_early_with_too_few_replicas_grants_nothing() {
-    let site = Site::waiting(2, REPLICA_TIMEOUT);
+    let site = Site::start(2);
     let mut session = site.session(0).await;
     let before = session.acquire("counted").await.lock;
     assert!(session.release(&before).await);

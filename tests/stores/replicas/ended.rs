@@ -7,12 +7,9 @@ use leasehold_tests::{raw::PROMPT, wait};
 
 use crate::replicas::site::Site;
 
-/// The longest that is allowed: the replica is to go on within it.
-const REPLICA_TIMEOUT: Duration = Duration::from_secs(1);
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn writes_over_a_connection_that_ended_meanwhile_grant_nothing() {
-    let site = Site::waiting(2, REPLICA_TIMEOUT);
+    let site = Site::start(2);
     let mut session = site.session(0).await;
     let before = session.acquire("ended").await.lock;
     assert!(session.release(&before).await);

@@ -16,7 +16,7 @@ async fn row_03_and_04_a_late_release_deletes_somebody_elses_lock_without_an_own
     // The schemes: the first holder comes too late, and what it deletes is the second one's.
     let theirs = "SET NX PX with a constant";
     assert!(set_nx_px(&mut redis, theirs, "locked", 30).await);
-    set_when_free(&redis, theirs, "locked", 30).await;
+    set_when_free(&redis, theirs, "locked", 60_000).await;
     let deleted: bool = redis.del(theirs).await.unwrap();
     assert!(deleted, "the second holder's lock");
 
@@ -58,10 +58,11 @@ async fn row_06_get_compare_del_in_two_steps_can_delete_somebody_elses_lock_and_
 
     // The scheme: the lock ends, and is taken by another, between the two steps.
     let theirs = "GET, compare, DEL";
-    assert!(set_nx_px(&mut redis, theirs, "first", 50).await);
+    assert!(set_nx_px(&mut redis, theirs, "first", 60_000).await);
     let mine = value(&mut redis, theirs).await;
     assert_eq!(mine.as_deref(), Some(&b"first"[..]));
-    set_when_free(&redis, theirs, "second", 50).await;
+    let (): () = redis.pexpire(theirs, 1).await.unwrap();
+    set_when_free(&redis, theirs, "second", 60_000).await;
     let deleted: bool = redis.del(theirs).await.unwrap();
     assert!(deleted, "the second holder's lock");
 
