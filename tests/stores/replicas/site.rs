@@ -7,8 +7,8 @@ use redis::aio::MultiplexedConnection;
 
 /// Time within which replicas must acknowledge: the longest that is allowed.
 pub(crate) const REPLICA_TIMEOUT: Duration = Duration::from_secs(1);
-/// The TTL of sessions.
-pub(crate) const TTL: Duration = Duration::from_secs(6);
+/// The TTL of sessions. Replicas must acknowledge within less than a sixth of it, after which heartbeats renew once more.
+pub(crate) const TTL: Duration = Duration::from_secs(12);
 
 pub(crate) struct Site {
     redis: Replicas,
