@@ -10,7 +10,7 @@ use leasehold_tests::{
 };
 use redis::AsyncCommands;
 
-const TTL: Duration = Duration::from_secs(2);
+const TTL: Duration = Duration::from_secs(6);
 const SESSIONS: usize = 40;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
