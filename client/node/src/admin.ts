@@ -1,4 +1,4 @@
-import type { Calls } from "./calls";
+import type { Calls, Repeats } from "./calls";
 import {
   checkName,
   checkObject,
@@ -72,7 +72,7 @@ export class Admin {
     checkPrefix(prefix);
     let pageToken = "";
     do {
-      const page = await this.#look(LIST_LOCKS, { prefix, pageToken }, options);
+      const page = await this.#ask(LIST_LOCKS, { prefix, pageToken }, options);
       yield* page.locks.map(lockOf);
       pageToken = page.nextPageToken;
     } while (pageToken);
@@ -82,7 +82,7 @@ export class Admin {
   async *listSessions(options: SignalOptions = {}): AsyncGenerator<SessionView, void, undefined> {
     let pageToken = "";
     do {
-      const page = await this.#look(LIST_SESSIONS, { pageToken }, options);
+      const page = await this.#ask(LIST_SESSIONS, { pageToken }, options);
       yield* page.sessions.map(sessionOf);
       pageToken = page.nextPageToken;
     } while (pageToken);
@@ -91,7 +91,7 @@ export class Admin {
   /** Returns the view of one lock: holders, token, TTL left, waiters in order. A free name is shown as free, not as an error. */
   async getLock(name: string, options: SignalOptions = {}): Promise<LockView> {
     checkName(name);
-    const { lock } = await this.#look(GET_LOCK, { name }, options);
+    const { lock } = await this.#ask(GET_LOCK, { name }, options);
     if (!lock) {
       throw new TypeError("the coordinator answered without a lock");
     }
@@ -108,13 +108,12 @@ export class Admin {
     if (only) {
       checkToken("token" in only ? only.token : only.waiterNumber, "only");
     }
-    const request =
-      only === undefined
-        ? { name }
-        : "token" in only
-          ? { name, only: { case: "fencingToken", value: only.token } as const }
-          : { name, only: { case: "waiterNumber", value: only.waiterNumber } as const };
-    return (await this.#change(FORCE_RELEASE, request, options)).released;
+    const one =
+      only && "token" in only
+        ? ({ case: "fencingToken", value: only.token } as const)
+        : ({ case: "waiterNumber", value: only?.waiterNumber ?? 0n } as const);
+    const request = { name, ...(only && { only: one }) };
+    return (await this.#ask(FORCE_RELEASE, request, options, "unsent")).released;
   }
 
   /**
@@ -136,7 +135,7 @@ export class Admin {
       reason,
       ...(within ? { within: toDuration(within) } : {}),
     };
-    return (await this.#change(REQUEST_RELEASE, request, options)).askedCount;
+    return (await this.#ask(REQUEST_RELEASE, request, options, "unsent")).askedCount;
   }
 
   /**
@@ -148,7 +147,7 @@ export class Admin {
     options: SignalOptions = {},
   ): Promise<{ ended: boolean; sessionCount: number; holdCount: number; waiterCount: number }> {
     checkName(sessionId, "sessionId");
-    const answer = await this.#change(END_SESSION, { sessionId }, options);
+    const answer = await this.#ask(END_SESSION, { sessionId }, options, "unsent");
     const { ended, sessionCount, holdCount, waiterCount } = answer;
     return { ended, sessionCount, holdCount, waiterCount };
   }
@@ -161,13 +160,13 @@ export class Admin {
   ): Promise<{ isCurrent: boolean; newest: bigint }> {
     checkName(name);
     checkToken(token);
-    const answer = await this.#look(CHECK_TOKEN, { name, fencingToken: token }, options);
+    const answer = await this.#ask(CHECK_TOKEN, { name, fencingToken: token }, options);
     return { isCurrent: answer.current, newest: answer.newestToken };
   }
 
   /** Returns the status of the coordinator that answers. It answers from memory, even if it cannot reach the store. */
   async status(options: SignalOptions = {}): Promise<Status> {
-    return statusOf(await this.#look(GET_STATUS, {}, options));
+    return statusOf(await this.#ask(GET_STATUS, {}, options));
   }
 
   /**
@@ -218,13 +217,13 @@ export class Admin {
     }
   }
 
-  async #look<Q, A>(method: Method<Q, A>, request: Q, { signal }: SignalOptions): Promise<A> {
+  async #ask<Q, A>(
+    method: Method<Q, A>,
+    request: Q,
+    { signal }: SignalOptions,
+    repeats: Repeats = "freely",
+  ): Promise<A> {
     checkSignal(signal);
-    return (await this.#calls.call(method, () => request, { repeats: "freely", signal })).answer;
-  }
-
-  async #change<Q, A>(method: Method<Q, A>, request: Q, { signal }: SignalOptions): Promise<A> {
-    checkSignal(signal);
-    return (await this.#calls.call(method, () => request, { repeats: "unsent", signal })).answer;
+    return (await this.#calls.call(method, () => request, { repeats, signal })).answer;
   }
 }

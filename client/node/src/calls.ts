@@ -21,8 +21,9 @@ import type { Method } from "./methods";
 import { propagated, type Settings } from "./options";
 import { Pauses, sleep } from "./pauses";
 import { Route } from "./route";
+import { Works } from "./running";
 import { follow } from "./signals";
-import { connect, ready } from "./transport";
+import { connect, ready, unary } from "./transport";
 
 /** Longest time for one call, besides the wait that it asks for. */
 const CALL_TIMEOUT = 10_000;
@@ -82,6 +83,8 @@ interface Call<Q, A> {
 
 export class Calls {
   readonly #settings: Settings;
+  /** Works that a close of the client waits for, and that have no session. */
+  readonly works = new Works();
   readonly #route: Route;
   /** Where calls go; none before the first, and after a failure. */
   #present: Candidate | undefined;
@@ -186,7 +189,7 @@ export class Calls {
 
   /** Ends acquires, and takes no more of them. */
   retire(): void {
-    this.#retiring.abort(new ClosedError("the client was closed"));
+    this.#retiring.abort(new ClosedError("the client is being closed"));
   }
 
   /** Ends all calls. */
@@ -274,7 +277,6 @@ export class Calls {
     candidate: Candidate,
     others: number,
   ): Promise<Answer<A> | Failure> {
-    const { path, encode, decode } = method;
     const { repeats, signal } = options;
     const shared = this.#use(candidate, "calls");
     const { connection } = shared;
@@ -295,34 +297,18 @@ export class Calls {
         // By the clock with which the transport compares it, whatever a test framework made of that.
         const deadline = Date.now() + since(waitEnds, sentAt) + share;
         const metadata = this.#settings.credentials.metadata(propagated(this.#settings));
-        const answered = await new Promise<Answer<A> | Failure>((resolve) => {
-          let answer: A | undefined;
-          const call = connection.makeUnaryRequest(
-            path,
-            encode,
-            decode,
-            asked,
-            metadata,
-            { deadline },
-            (_error, value) => {
-              answer = value;
-            },
-          );
-          const cancel = () => call.cancel();
-          signal?.addEventListener("abort", cancel, { once: true });
-          call.on("status", (status: StatusObject) => {
-            signal?.removeEventListener("abort", cancel);
-            resolve(
-              status.code === Code.OK && answer !== undefined
-                ? { answer, sentAt, isRepeat }
-                : failureFrom(url, status),
-            );
-          });
-        });
-        if (!(answered instanceof Failure)) {
-          return answered;
+        const { status, answer } = await unary(
+          connection,
+          method,
+          asked,
+          metadata,
+          deadline,
+          signal,
+        );
+        if (status.code === Code.OK && answer !== undefined) {
+          return { answer, sentAt, isRepeat };
         }
-        failure = answered;
+        failure = failureFrom(url, status);
       }
       if (!signal?.aborted && (failure.isTransport || failure.isDraining)) {
         this.#moveOn(shared, failure);

@@ -5,7 +5,7 @@ import { now as readClock } from "./clock";
 import type { SessionCore } from "./core";
 import { DetachedLock, type DetachedOptions, DetachedRequest } from "./detached";
 import { Entry } from "./entry";
-import { acquireRefused, atCaller, ClosedError, type Failure } from "./errors";
+import { acquireFailed, atCaller, ClosedError } from "./errors";
 import type { ClientEvents } from "./events";
 import {
   asSetting,
@@ -49,7 +49,7 @@ export class Client extends Entry implements AsyncDisposable {
   /** Session of the client itself, which it makes if it was not used before. Throws a {@link ClosedError} once the client is closed. */
   get session(): Session {
     this.#mustBeOpen();
-    if (!this.#shared || this.#shared.core.isOver) {
+    if (!this.#shared || this.#shared.core.loop.isOver) {
       this.#shared = this.#keep(Session.begin(this.#calls, this.#options, false));
     }
     return this.#shared;
@@ -63,7 +63,7 @@ export class Client extends Entry implements AsyncDisposable {
 
   #keep(session: Session): Session {
     this.#sessions.add(session);
-    void session.core.ended.then(() => this.#sessions.delete(session));
+    void session.core.loop.ended.then(() => this.#sessions.delete(session));
     return session;
   }
 
@@ -84,7 +84,7 @@ export class Client extends Entry implements AsyncDisposable {
     const abort = () => void session.close();
     signal?.addEventListener("abort", abort, { once: true });
     try {
-      await session.core.opened;
+      await session.core.loop.opened;
     } catch (error) {
       signal?.throwIfAborted();
       throw atCaller(error);
@@ -108,7 +108,7 @@ export class Client extends Entry implements AsyncDisposable {
     try {
       checkObject(options ?? null, "options");
     } catch (error) {
-      throw acquireRefused(shown(name), error as Failure);
+      throw acquireFailed(shown(name), error);
     }
     const { clientName = this.#options.clientName } = options;
     return new DetachedRequest(this.#calls, name, { ...options, clientName });
@@ -139,14 +139,29 @@ export class Client extends Entry implements AsyncDisposable {
   }
 
   /**
+   * Signal that is aborted when `close` is called, with a {@link ClosedError}: for work that gets no signal, such as that of schedulers, and
+   * what runs under locks that `acquire` returned.
+   */
+  get closing(): AbortSignal {
+    return this.#calls.retired;
+  }
+
+  /** @internal */
+  get calls(): Calls {
+    return this.#calls;
+  }
+
+  /**
    * Closes all sessions, as {@link Session.close} does, and then all connections: from the call on nothing can be acquired, running work is
    * told to stop, and the close waits for it. Detached locks stay. All calls are one close.
    */
   async close(options: CloseOptions = {}): Promise<void> {
-    checkClose(options);
+    const { closeTimeout, log } = this.#calls.settings;
+    const timeout = checkClose(options) ?? closeTimeout;
     this.#isClosed = true;
     this.#calls.retire();
-    await Promise.all([...this.#sessions].map((session) => session.close(options)));
+    const sessions = [...this.#sessions].map((session) => session.close({ timeout }));
+    await Promise.all([this.#calls.works.close(timeout, log), ...sessions]);
     this.#calls.close();
   }
 

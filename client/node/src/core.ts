@@ -8,7 +8,6 @@ import { now as readClock } from "./clock";
 import {
   AcquireError,
   type AcquireErrorKind,
-  ClosedError,
   HoldError,
   LockLostError,
   LockReleasedError,
@@ -16,23 +15,33 @@ import {
 import type { Lease } from "./lease";
 import type { Effect, Granted, HoldResult } from "./machine/pending";
 import { type AcquireSpec, label } from "./machine/spec";
-import { traceparent } from "./options";
+import { type SessionOptions, type Settings, traceparent } from "./options";
 import type { LostReason, State } from "./reason";
-import { type Body, currentBody } from "./running";
+import { currentBody, Works } from "./running";
 import { SessionLoop } from "./session-loop";
-import { clearTimeout, setTimeout } from "./timers";
 
 /** Session, from the side of its users. */
-export class SessionCore extends SessionLoop {
+export class SessionCore {
+  readonly loop: SessionLoop;
+  /** The works under its locks. */
+  readonly works = new Works();
   /** The elections for which the session campaigns, or which it leads, with the leadership once it is elected. */
   readonly candidacies = new Map<string, { term: Lease | undefined }>();
   #lastAcquire = 0;
-  readonly #bodies = new Set<Body>();
   #closed: Promise<void> | undefined;
+
+  /** Makes a session and begins to connect. If it must open, it ends when no coordinator of the first round opens it. */
+  constructor(
+    readonly settings: Settings,
+    options: SessionOptions,
+    mustOpen: boolean,
+  ) {
+    this.loop = new SessionLoop(settings, options, mustOpen);
+  }
 
   /** Acquires locks, and returns one grant for each in the order of the request. */
   async acquire(spec: AcquireSpec, signal?: AbortSignal): Promise<Granted[]> {
-    const room = this.room();
+    const room = this.loop.room();
     if (room && !signal?.aborted) {
       await eitherOf(room, signal);
     }
@@ -46,17 +55,17 @@ export class SessionCore extends SessionLoop {
       const id = this.#lastAcquire;
       const began = readClock();
       const failed = (kind: AcquireErrorKind | "cancelled") =>
-        this.tell("failed", { lock: label(spec), kind, waited: readClock() - began });
+        this.loop.tell("failed", { lock: label(spec), kind, waited: readClock() - began });
       const abort = () => {
         // From the cancel on nobody answers the call.
-        this.step((now) => this.machine.cancel(now, id));
+        this.loop.step((now, { requests }) => requests.cancel(now, id));
         failed("cancelled");
         reject(signal?.reason);
       };
       signal?.addEventListener("abort", abort, { once: true });
       const traced = { ...spec, trace: traceparent(this.settings) };
-      this.step((now) =>
-        this.machine.acquire(now, id, traced, (result) => {
+      this.loop.step((now, { requests }) =>
+        requests.acquire(now, id, traced, (result) => {
           signal?.removeEventListener("abort", abort);
           if (result instanceof AcquireError) {
             failed(result.kind);
@@ -77,7 +86,7 @@ export class SessionCore extends SessionLoop {
     const { name: lock, token } = lease;
     const began = readClock();
     let last: State = "held";
-    this.tell("acquired", { lock, token, waited });
+    this.loop.tell("acquired", { lock, token, waited });
     lease.onChange(() => {
       const now = readClock();
       const state = lease.stateAt(now);
@@ -87,11 +96,11 @@ export class SessionCore extends SessionLoop {
       last = state;
       const held = now - began;
       if (state === "lost") {
-        this.tell("lost", { lock, token, reason: lease.endReason(now) as LostReason, held });
+        this.loop.tell("lost", { lock, token, reason: lease.endReason(now) as LostReason, held });
       } else if (state === "released") {
-        this.tell("released", { lock, token, held });
+        this.loop.tell("released", { lock, token, held });
       } else {
-        this.tell(state === "held" ? "resumed" : state, { lock, token });
+        this.loop.tell(state === "held" ? "resumed" : state, { lock, token });
       }
     });
   }
@@ -103,11 +112,11 @@ export class SessionCore extends SessionLoop {
     // It ends here first: this process must not believe in the hold once the coordinator could hand it on.
     if (!lease.end(now, "released")) {
       // The session forgets a lost one.
-      this.step(() => this.machine.release(now, key));
+      this.loop.step((_now, { requests }) => requests.release(now, key));
       return false;
     }
     const result = await new Promise<HoldResult>((resolve) => {
-      this.step(() => this.machine.release(now, key, trace, resolve));
+      this.loop.step((_now, { requests }) => requests.release(now, key, trace, resolve));
     });
     if (result.outcome === "lost") {
       return false;
@@ -120,24 +129,9 @@ export class SessionCore extends SessionLoop {
   async change({ key, lease }: Granted, effect: Effect): Promise<void> {
     const trace = traceparent(this.settings);
     const result = await new Promise<HoldResult>((resolve) => {
-      this.step((now) => this.machine.change(now, key, effect, trace, resolve));
+      this.loop.step((now, { requests }) => requests.change(now, key, effect, trace, resolve));
     });
     settle(lease, result);
-  }
-
-  /** Notes that a body runs. Returns false if the session is being closed. */
-  begin(body: Body): boolean {
-    if (this.#closed) {
-      return false;
-    }
-    this.#bodies.add(body);
-    return true;
-  }
-
-  /** Notes that a body has ended. */
-  finish(body: Body): void {
-    this.#bodies.delete(body);
-    body.end();
   }
 
   /**
@@ -148,7 +142,7 @@ export class SessionCore extends SessionLoop {
     // Nothing waits for a body that waits for this.
     for (let body = currentBody(); body; body = body.outer) {
       if (body.core === this) {
-        this.finish(body);
+        this.works.finish(body);
       }
     }
     this.#closed ??= this.#close(timeout);
@@ -156,28 +150,11 @@ export class SessionCore extends SessionLoop {
   }
 
   async #close(timeout: number): Promise<void> {
-    this.step((now) => this.machine.retire(now));
-    const bodies = [...this.#bodies];
-    if (bodies.length > 0) {
-      const closing = new ClosedError("the client is being closed");
-      for (const body of bodies) {
-        body.stop.abort(closing);
-      }
-      let timer: NodeJS.Timeout | undefined;
-      const bound = new Promise((resolve) => {
-        timer = setTimeout(resolve, timeout);
-      });
-      await Promise.race([Promise.all(bodies.map(({ ended }) => ended)), this.ended, bound]);
-      clearTimeout(timer);
-    }
-    const left = [...this.#bodies].flatMap(({ names }) => names);
-    if (left.length > 0) {
-      this.settings.log.warn(
-        `closed while work still ran ${timeout} ms after it was told to stop, under ${left.map((name) => JSON.stringify(name)).join(", ")}; set closeTimeout`,
-      );
-    }
-    this.step((now) => this.machine.close(now));
-    await this.ended;
+    const { loop, settings, works } = this;
+    loop.step((now, machine) => machine.retire(now));
+    await works.close(timeout, settings.log, loop.ended);
+    loop.step((now, machine) => machine.close(now));
+    await loop.ended;
   }
 }
 

@@ -11,7 +11,6 @@ import {
   checkFlag,
   checkKey,
   checkName,
-  checkNumber,
   checkObject,
   checkOwnerId,
   checkPositive,
@@ -26,8 +25,8 @@ import { defaultClientName } from "./client-name";
 import { after, CLOCK_ERROR, type Moment, now as readClock, since } from "./clock";
 import {
   AcquireError,
+  acquireFailed,
   acquireRefused,
-  ClosedError,
   Failure,
   HoldError,
   LockLostError,
@@ -35,6 +34,7 @@ import {
 import { protocolFailure } from "./failure";
 import type { AcquireResponse } from "./generated/leasehold/v1/lock_pb";
 import { AcquireOutcome, LockMode } from "./generated/leasehold/v1/types_pb";
+import { checkLocks, type LockSpec, lockSpec, modeOf } from "./machine/spec";
 import { ACQUIRE, type Method, RELEASE, RENEW } from "./methods";
 import { follow } from "./signals";
 import { holderOf } from "./views";
@@ -103,7 +103,7 @@ export class DetachedRequest {
     try {
       this.#check(signal);
     } catch (error) {
-      throw error instanceof Failure ? acquireRefused(shown(name), error) : error;
+      throw acquireFailed(shown(name), error);
     }
     const { ttl, wait = 0, permits } = this.#options;
     let answered: Answer<AcquireResponse>;
@@ -153,21 +153,14 @@ export class DetachedRequest {
 
   #check(signal: unknown): void {
     const options = this.#options;
-    const { permits } = options;
-    checkName(this.name);
+    checkObject(options.permits, "permits");
+    checkFlag(options.shared, "shared");
+    checkLocks([this.#lock()]);
     checkPositive(options.ttl, "ttl");
     checkTime(options.wait, "wait", 0, DAY);
     bytes(options.value);
     checkText(options.clientName, "clientName");
     checkTime(options.lockDelay, "lockDelay", 0);
-    checkFlag(options.shared, "shared");
-    checkObject(permits, "permits");
-    if (permits) {
-      checkNumber(permits.limit, "limit", 1);
-      checkNumber(permits.permits, "permits", 1);
-      checkNumber(permits.atLeast ?? 1, "atLeast", 1);
-      checkNumber(permits.limitRevision ?? 0, "limitRevision", 0);
-    }
     if (this.#key !== undefined) {
       checkKey(this.#key);
     }
@@ -185,10 +178,7 @@ export class DetachedRequest {
     try {
       return await this.#calls.call(ACQUIRE, request, { repeats, signal: stop.signal, wait });
     } catch (error) {
-      if (error instanceof ClosedError) {
-        throw new AcquireError(this.name, { kind: "closed" });
-      }
-      throw error instanceof Failure ? acquireRefused(this.name, error) : error;
+      throw acquireFailed(this.name, error);
     } finally {
       unfollow();
     }
@@ -209,19 +199,22 @@ export class DetachedRequest {
     }
   }
 
+  #lock(): LockSpec {
+    const { shared, permits } = this.#options;
+    const mode = permits ? LockMode.SEMAPHORE : shared ? LockMode.SHARED : LockMode.EXCLUSIVE;
+    const limitRevision = permits?.limitRevision ?? 0;
+    return { ...lockSpec(this.name, mode), ...permits, limitRevision };
+  }
+
   #message(wait: number, requestKey: string) {
-    const { ttl, value, clientName, lockDelay, shared, permits } = this.#options;
+    const { ttl, value, clientName, lockDelay } = this.#options;
     return {
       name: this.name,
       value: bytes(value),
       clientName: clientName ?? defaultClientName(),
       requestKey,
       wait: toDuration(wait),
-      mode: permits ? LockMode.SEMAPHORE : shared ? LockMode.SHARED : LockMode.EXCLUSIVE,
-      permits: permits?.permits ?? 0,
-      permitsAtLeast: permits?.atLeast ?? 0,
-      limit: permits?.limit ?? 0,
-      limitRevision: permits?.limitRevision ?? 0,
+      ...modeOf(this.#lock()),
       ...(ttl ? { ttl: toDuration(ttl) } : {}),
       ...(lockDelay ? { lockDelay: toDuration(lockDelay) } : {}),
     };

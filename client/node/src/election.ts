@@ -6,31 +6,14 @@
 
 import { Actor } from "./actor";
 import type { Calls } from "./calls";
-import {
-  bytes,
-  checkFunction,
-  checkName,
-  checkObject,
-  checkSignal,
-  checkTime,
-  DAY,
-  shown,
-  YEAR,
-} from "./checks";
+import { bytes, checkFunction, checkName, checkObject, checkSignal, shown } from "./checks";
 import { now as readClock } from "./clock";
 import type { SessionCore } from "./core";
-import {
-  AcquireError,
-  acquireRefused,
-  atCaller,
-  ClosedError,
-  Failure,
-  LockLostError,
-} from "./errors";
+import { AcquireError, acquireFailed, Failure, LockLostError } from "./errors";
 import type { Leader as WireLeader } from "./generated/leasehold/v1/election_pb";
 import { LockMode } from "./generated/leasehold/v1/types_pb";
 import { Held } from "./held";
-import type { Source } from "./locks";
+import { acquireSpec, type Source } from "./locks";
 import type { Granted } from "./machine/pending";
 import { type AcquireSpec, lockSpec } from "./machine/spec";
 import { LEADER, OBSERVE } from "./methods";
@@ -165,17 +148,13 @@ export class Election {
    */
   async campaign({ signal }: SignalOptions = {}): Promise<Term> {
     const spec = this.#spec(signal);
-    let core: SessionCore;
+    let candidacy: Candidacy | undefined;
     try {
-      core = this.#source();
-    } catch (error) {
-      throw error instanceof ClosedError ? new AcquireError(this.name, { kind: "closed" }) : error;
-    }
-    const candidacy = Candidacy.begin(core, this.name, spec.actor);
-    if (!candidacy) {
-      throw new AcquireError(this.name, { kind: "already_candidate" });
-    }
-    try {
+      const core = this.#source();
+      candidacy = Candidacy.begin(core, this.name, spec.actor);
+      if (!candidacy) {
+        throw new AcquireError(this.name, { kind: "already_candidate" });
+      }
       const [granted] = await core.acquire(spec, signal);
       if (!granted) {
         throw new TypeError("a grant has at least one lock");
@@ -183,35 +162,22 @@ export class Election {
       candidacy.state.term = granted.lease;
       return new Term(core, granted, candidacy);
     } catch (error) {
-      candidacy.end();
-      throw atCaller(error);
+      candidacy?.end();
+      throw acquireFailed(this.name, error);
     }
   }
 
   /** Returns what to ask for. Throws an AcquireError if it can't be asked for. */
-  #spec(signal: unknown): AcquireSpec {
+  #spec(signal: AbortSignal | undefined): AcquireSpec {
     try {
       checkObject(this.#options, "options");
-      const { value, wait, lockDelay, maxHold } = this.#options;
       checkName(this.name, "election");
-      checkTime(wait, "wait", 0, DAY);
-      checkTime(lockDelay, "lockDelay", 0);
-      checkTime(maxHold, "maxHold", 1000, YEAR);
-      checkSignal(signal);
-      return {
-        locks: [lockSpec(this.name, LockMode.EXCLUSIVE)],
-        isOfSeveral: false,
-        wait,
-        value: bytes(value),
-        lockDelay: lockDelay ?? 0,
-        maxHold: maxHold ?? 0,
-        // Of its own, since a candidate that lost its term may campaign while its former hold is still there, closed for a lock-delay.
-        actor: new Actor().number,
-        isReentrant: false,
-        trace: "",
-      };
+      const { value, wait, lockDelay, maxHold } = this.#options;
+      // Of its own, since a candidate that lost its term may campaign while its former hold is still there, closed for a lock-delay.
+      const options = { value, wait, lockDelay, maxHold, signal, actor: new Actor() };
+      return acquireSpec([lockSpec(this.name, LockMode.EXCLUSIVE)], false, options);
     } catch (error) {
-      throw error instanceof Failure ? acquireRefused(shown(this.name), error) : error;
+      throw acquireFailed(shown(this.name), error);
     }
   }
 

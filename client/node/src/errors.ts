@@ -55,11 +55,7 @@ const RETRIES: Record<string, boolean> = {
 };
 
 /** Any error of this library. */
-export abstract class LeaseholdError extends Error {
-  override get name(): string {
-    return "LeaseholdError";
-  }
-}
+export abstract class LeaseholdError extends Error {}
 
 /** Fault in one field of a request, in the coordinator's words. */
 export interface FieldViolation {
@@ -88,10 +84,6 @@ export interface FailureParts {
  * on the lease stream and the failure of a single call look the same.
  */
 export class Failure extends LeaseholdError {
-  override get name(): string {
-    return "Failure";
-  }
-
   /** gRPC status code. */
   readonly code: number;
   /** Reason that `docs/errors.md` lists, for example `INVALID_FIELD`; empty if there is none, as after a broken connection. */
@@ -268,10 +260,6 @@ export interface AcquireErrorParts {
 
 /** Acquire that failed. */
 export class AcquireError extends LeaseholdError {
-  override get name(): string {
-    return "AcquireError";
-  }
-
   /** Name of the lock; of several, all of them with commas in between. */
   readonly lock: string;
   /** Kind of the failure. */
@@ -356,52 +344,36 @@ function by(holder: Holder | undefined): string {
 
 /** Loss of a lock. If work failed as well under the lock, its error is the `cause`. */
 export class LockLostError extends LeaseholdError {
-  override get name(): string {
-    return "LockLostError";
-  }
-
-  /** Name of the lock. */
-  readonly lock: string;
-  /** Fencing token of the hold. */
-  readonly token: bigint;
-  /** Reason of the loss. */
-  readonly reason: LostReason;
-
-  constructor(lock: string, token: bigint, reason: LostReason, options?: ErrorOptions) {
+  constructor(
+    /** Name of the lock. */
+    readonly lock: string,
+    /** Fencing token of the hold. */
+    readonly token: bigint,
+    /** Reason of the loss. */
+    readonly reason: LostReason,
+    options?: ErrorOptions,
+  ) {
     super(`lost lock ${JSON.stringify(lock)}: ${describeReason(reason)}`, options);
-    this.lock = lock;
-    this.token = token;
-    this.reason = reason;
   }
 }
 
 /** Check of a hold that is suspended: don't act on the lock. */
 export class LockSuspendedError extends LeaseholdError {
-  override get name(): string {
-    return "LockSuspendedError";
-  }
-
-  /** Name of the lock. */
-  readonly lock: string;
-
-  constructor(lock: string) {
+  constructor(
+    /** Name of the lock. */
+    readonly lock: string,
+  ) {
     super(`lock ${JSON.stringify(lock)} is suspended`);
-    this.lock = lock;
   }
 }
 
 /** Use of a hold that this process has released. */
 export class LockReleasedError extends LeaseholdError {
-  override get name(): string {
-    return "LockReleasedError";
-  }
-
-  /** Name of the lock. */
-  readonly lock: string;
-
-  constructor(lock: string) {
+  constructor(
+    /** Name of the lock. */
+    readonly lock: string,
+  ) {
     super(`lock ${JSON.stringify(lock)} was released`);
-    this.lock = lock;
   }
 }
 
@@ -410,46 +382,31 @@ export type HoldErrorKind = RefusalKind | "unavailable" | "unconfirmed";
 
 /** Request about a hold that failed for another reason than a loss. */
 export class HoldError extends LeaseholdError {
-  override get name(): string {
-    return "HoldError";
-  }
-
-  /** Name of the lock. */
-  readonly lock: string;
-  /** Kind of the failure. */
-  readonly kind: HoldErrorKind;
-  /** Answer of the coordinator; none if there was no answer. */
-  readonly failure: Failure | undefined;
-
-  constructor(lock: string, kind: HoldErrorKind, failure?: Failure) {
+  constructor(
+    /** Name of the lock. */
+    readonly lock: string,
+    /** Kind of the failure. */
+    readonly kind: HoldErrorKind,
+    /** Answer of the coordinator; none if there was no answer. */
+    readonly failure?: Failure,
+  ) {
     const why = failure?.message ?? "it was not confirmed, and may have been carried out";
     super(
       `the request about lock ${JSON.stringify(lock)} failed: ${why}`,
       failure ? { cause: failure } : undefined,
     );
-    this.lock = lock;
-    this.kind = kind;
-    this.failure = failure;
   }
 }
 
 /** Use of a client or a session that was closed. */
 export class ClosedError extends LeaseholdError {
-  override get name(): string {
-    return "ClosedError";
-  }
-
   constructor(what = "the session was closed") {
     super(what);
   }
 }
 
 /** Setting that can't be used. */
-export class SettingsError extends LeaseholdError {
-  override get name(): string {
-    return "SettingsError";
-  }
-}
+export class SettingsError extends LeaseholdError {}
 
 /**
  * Kind of an attempt to open a session that failed:
@@ -464,16 +421,14 @@ export type ConnectErrorKind = "invalid" | "unreachable" | "timed_out" | "ended"
 
 /** Coordinator at which no session could be opened. */
 export class ConnectError extends LeaseholdError {
-  override get name(): string {
-    return "ConnectError";
-  }
-
-  /** URL of the coordinator. */
-  readonly endpoint: string;
-  /** Kind of the failure. */
-  readonly kind: ConnectErrorKind;
-
-  constructor(endpoint: string, kind: ConnectErrorKind, cause?: Error, after?: number) {
+  constructor(
+    /** URL of the coordinator. */
+    readonly endpoint: string,
+    /** Kind of the failure. */
+    readonly kind: ConnectErrorKind,
+    cause?: Error,
+    after?: number,
+  ) {
     const why =
       kind === "timed_out"
         ? `no answer within ${Math.round(after ?? 0)} ms`
@@ -486,8 +441,6 @@ export class ConnectError extends LeaseholdError {
       `failed to open a session at ${endpoint}: ${why}`,
       cause === undefined ? undefined : { cause },
     );
-    this.endpoint = endpoint;
-    this.kind = kind;
   }
 
   /** Returns the error of a stream that broke, or was refused, before the session was open. @internal */
@@ -519,6 +472,22 @@ export class ConnectError extends LeaseholdError {
   }
 }
 
+// Literal, so that a bundler that renames the classes keeps them, and where those of Node's own errors are.
+for (const [name, { prototype }] of Object.entries({
+  LeaseholdError,
+  Failure,
+  AcquireError,
+  LockLostError,
+  LockSuspendedError,
+  LockReleasedError,
+  HoldError,
+  ClosedError,
+  SettingsError,
+  ConnectError,
+})) {
+  Object.defineProperty(prototype, "name", { value: name, configurable: true, writable: true });
+}
+
 /** Returns the error for a request without a session to ask on, or whose connection broke. @internal */
 export function unconnected(lock: string, cause?: ConnectError): AcquireError {
   const kind = cause?.failure?.kind;
@@ -535,6 +504,14 @@ export function acquireRefused(lock: string, failure: Failure): AcquireError {
   return Number.isInteger(limit)
     ? new AcquireError(lock, { kind: "limit_mismatch", limit, cause: failure })
     : new AcquireError(lock, { kind: "refused", cause: failure });
+}
+
+/** Returns the error of an acquire, by what went wrong, with the stack of whoever awaits it. @internal */
+export function acquireFailed(lock: string, error: unknown): unknown {
+  if (error instanceof ClosedError) {
+    return new AcquireError(lock, { kind: "closed" });
+  }
+  return error instanceof Failure ? acquireRefused(lock, error) : atCaller(error);
 }
 
 /** Returns an error that was made elsewhere, with the stack of whoever awaits it. @internal */

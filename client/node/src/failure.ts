@@ -10,6 +10,7 @@ import { DurationSchema } from "@bufbuild/protobuf/wkt";
 import { status as Code, type StatusObject } from "@grpc/grpc-js";
 import { Failure, type FieldViolation } from "./errors";
 import type { SessionFailure } from "./generated/leasehold/v1/session_pb";
+import { isBroken } from "./grpc-texts";
 import { fromDuration } from "./wire";
 
 /** Returns the failure of a request on a lease stream. */
@@ -56,8 +57,7 @@ function isTransport(status: StatusObject): boolean {
     case Code.DEADLINE_EXCEEDED:
       return true;
     case Code.INTERNAL:
-      // Streams that were reset, writes that came too late, and connections that spoke something else.
-      return /RST_STREAM|Write error|HTTP/.test(status.details);
+      return isBroken(status.details);
     default:
       return false;
   }

@@ -19,13 +19,13 @@ import {
   YEAR,
 } from "./checks";
 import type { SessionCore } from "./core";
-import { AcquireError, acquireRefused, atCaller, ClosedError, Failure } from "./errors";
+import { AcquireError, acquireFailed } from "./errors";
 import { invalidField } from "./failure";
 import { LockMode } from "./generated/leasehold/v1/types_pb";
 import { Hold, Holds } from "./hold";
 import {
   type AcquireSpec,
-  checkSpec,
+  checkLocks,
   type LockSpec,
   label,
   lockSpec,
@@ -153,10 +153,7 @@ abstract class Requests<O extends AcquireOptions, H extends Hold | Holds> {
       return { core, actor, holds: granted.map((grant) => new Hold(core, grant)), end };
     } catch (error) {
       end();
-      if (error instanceof ClosedError) {
-        throw new AcquireError(label(spec), { kind: "closed" });
-      }
-      throw atCaller(error);
+      throw acquireFailed(label(spec), error);
     }
   }
 
@@ -170,14 +167,14 @@ abstract class Requests<O extends AcquireOptions, H extends Hold | Holds> {
       const options = { ...this.#defaults, ...given, ...overrides };
       locks = this.locks(options);
       const spec = acquireSpec(locks, this.isOfSeveral, options);
-      checkSpec(spec);
+      checkLocks(locks);
       if (work !== undefined) {
         checkFunction(work, "work");
       }
       return { spec, signal: options.signal };
     } catch (error) {
       const names = locks.map(({ name }) => shown(name)).join(", ");
-      throw error instanceof Failure ? acquireRefused(names, error) : error;
+      throw acquireFailed(names, error);
     }
   }
 
@@ -254,7 +251,8 @@ function unlessBusy(error: unknown): undefined {
   }
 }
 
-function acquireSpec(
+/** Returns what these options ask for. Throws what a coordinator would answer to wrong ones. @internal */
+export function acquireSpec(
   locks: readonly LockSpec[],
   isOfSeveral: boolean,
   options: AcquireOptions,

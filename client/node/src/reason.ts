@@ -49,24 +49,8 @@ export function describeReason(reason: LostReason): string {
 
 /** Returns the reason on the wire. One that this version does not know is `unknown`. */
 export function lostReason(wire: Wire): LostReason {
-  switch (wire) {
-    case Wire.EXPIRED:
-      return "expired";
-    case Wire.DELETED:
-      return "deleted";
-    case Wire.TAKEN:
-      return "taken";
-    case Wire.FORCED:
-      return "forced";
-    case Wire.RESUMED:
-      return "resumed";
-    case Wire.PERMISSION_REVOKED:
-      return "permission_revoked";
-    case Wire.MAX_HOLD:
-      return "max_hold";
-    default:
-      return "unknown";
-  }
+  const reason = Wire[wire]?.toLowerCase() ?? "";
+  return reason in TEXTS ? (reason as LostReason) : "unknown";
 }
 
 /**

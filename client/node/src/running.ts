@@ -9,15 +9,80 @@ import { Actor } from "./actor";
 import type { SessionCore } from "./core";
 import { AcquireError, ClosedError, LockLostError, LockSuspendedError } from "./errors";
 import type { Held } from "./held";
+import type { Logger } from "./options";
 import { follow } from "./signals";
+import { clearTimeout, setTimeout } from "./timers";
 
-/** Work that runs under locks. */
-export class Body {
+/** Work that a close tells to stop, and waits for. */
+export class Work {
   /** Tells the work to stop. */
   readonly stop = new AbortController();
   /** Settled when it has ended, with the releases of its locks. */
   readonly ended: Promise<void>;
   end!: () => void;
+
+  constructor(readonly names: readonly string[]) {
+    this.ended = new Promise((resolve) => {
+      this.end = resolve;
+    });
+  }
+}
+
+/** Works that one close waits for: those of a session, or those of a client that have none. */
+export class Works {
+  readonly #running = new Set<Work>();
+  #closed: Promise<void> | undefined;
+
+  /** Notes that work begins. Returns false if it must not, because of the close. */
+  begin(work: Work): boolean {
+    if (!this.#closed) {
+      this.#running.add(work);
+    }
+    return !this.#closed;
+  }
+
+  /** Notes that work has ended. */
+  finish(work: Work): void {
+    this.#running.delete(work);
+    work.end();
+  }
+
+  /**
+   * Tells the works to stop, and waits for them within the bound, or until their session is over. Logs the locks of those that still run
+   * then. All calls are one.
+   */
+  close(bound: number, log: Logger, over?: Promise<void>): Promise<void> {
+    this.#closed ??= this.#close(bound, log, over);
+    return this.#closed;
+  }
+
+  async #close(bound: number, log: Logger, over: Promise<void> | undefined): Promise<void> {
+    const works = [...this.#running];
+    if (works.length === 0) {
+      return;
+    }
+    const closing = new ClosedError("the client is being closed");
+    for (const { stop } of works) {
+      stop.abort(closing);
+    }
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<void>((resolve) => {
+      timer = setTimeout(resolve, bound);
+    });
+    await Promise.race([Promise.all(works.map(({ ended }) => ended)), over ?? late, late]);
+    clearTimeout(timer);
+    const left = [...this.#running].flatMap(({ names }) => names);
+    if (left.length > 0) {
+      const locks = left.map((name) => JSON.stringify(name)).join(", ");
+      log.warn(
+        `closed while work still ran ${bound} ms after it was told to stop, under ${locks}; set closeTimeout`,
+      );
+    }
+  }
+}
+
+/** Work of a function that runs under locks. */
+export class Body extends Work {
   /** Whether the work has ended. */
   isOver = false;
   /** Whether a request of its actor is under way, or the work of one. */
@@ -26,14 +91,12 @@ export class Body {
 
   constructor(
     readonly core: SessionCore,
-    readonly names: readonly string[],
+    names: readonly string[],
     readonly actor: number,
     /** Whether it is a leadership, under which many flows run side by side: only what it holds itself is of its actor. */
     readonly isLeading: boolean,
   ) {
-    this.ended = new Promise((resolve) => {
-      this.end = resolve;
-    });
+    super(names);
   }
 }
 
@@ -98,7 +161,7 @@ export async function runUnder<T>(
         }),
       ),
     );
-  if (!core.begin(body)) {
+  if (!core.works.begin(body)) {
     // The grant came as the session was being closed.
     await release();
     throw new AcquireError(body.names.join(", "), { kind: "closed" });
@@ -122,7 +185,7 @@ export async function runUnder<T>(
     end();
   }
   await release();
-  core.finish(body);
+  core.works.finish(body);
   const own = "error" in result ? ownError(result.error, stop.signal) : undefined;
   if (lost) {
     throw own === undefined

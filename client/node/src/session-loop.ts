@@ -95,7 +95,7 @@ export class SessionLoop implements Receiver {
     this.ended = new Promise((resolve) => {
       this.#hasEnded = resolve;
     });
-    this.carryOut(readClock());
+    this.#carryOut(readClock());
   }
 
   /** Tells an event to the program. */
@@ -112,10 +112,10 @@ export class SessionLoop implements Receiver {
   }
 
   /** Gives the machine an input, and does what it asks for. */
-  step<T>(input: (now: Moment) => T): T {
+  step<T>(input: (now: Moment, machine: Machine) => T): T {
     const now = readClock();
-    const answer = input(now);
-    this.carryOut(now);
+    const answer = input(now, this.machine);
+    this.#carryOut(now);
     return answer;
   }
 
@@ -123,7 +123,7 @@ export class SessionLoop implements Receiver {
    * Returns a promise of room on the stream for one more acquire, behind those that wait for it already; nothing if there is room. While
    * the stream does not take requests, callers wait here rather than ahead of the releases that come later.
    */
-  protected room(): Promise<void> | undefined {
+  room(): Promise<void> | undefined {
     if (!this.#lastForRoom && !this.#current?.isCongested) {
       return undefined;
     }
@@ -154,7 +154,7 @@ export class SessionLoop implements Receiver {
     if (conn === this.#current || conn === this.#next) {
       this.step((now) => this.machine.message(now, conn.number, message));
     } else if (this.#overdue.includes(conn)) {
-      this.step((now) => this.machine.overdueMessage(now, message));
+      this.step((now) => this.machine.moving.overdueMessage(now, message));
     }
   }
 
@@ -170,12 +170,12 @@ export class SessionLoop implements Receiver {
         : ConnectError.of(url, failureFrom(url, status));
     if (conn === this.#next) {
       this.#next = undefined;
-      this.step((now) => this.machine.attemptFailed(now, fateOf(why)));
+      this.step((now) => this.machine.moving.attemptFailed(now, fateOf(why)));
       conn.decide(why);
     } else if (this.#overdue.includes(conn)) {
       this.settings.log.debug(`a stream that had not opened in time ended: ${why.message}`);
       this.#overdue = this.#overdue.filter((one) => one !== conn);
-      this.step((now) => this.machine.overdueEnded(now, fateOf(why)));
+      this.step((now) => this.machine.moving.overdueEnded(now, fateOf(why)));
     }
   }
 
@@ -224,13 +224,13 @@ export class SessionLoop implements Receiver {
       const { credentials, log } = this.settings;
       if (current && this.#renewing.isDue(now, () => credentials.version !== current.credentials)) {
         log.debug("moving the session to a connection with newer credentials");
-        this.machine.askToMove();
+        this.machine.moving.askToMove();
       }
     });
   }
 
   #arm(now: Moment): void {
-    const wanted = Math.min(this.machine.alarm(), now + LONGEST_SLEEP);
+    const wanted = Math.min(this.machine.state.alarm(), now + LONGEST_SLEEP);
     if (wanted < this.#armed) {
       this.#armed = wanted;
       clearTimeout(this.#timer);
@@ -241,14 +241,14 @@ export class SessionLoop implements Receiver {
   }
 
   /** Does what the machine asks for. Every input ends with this. */
-  protected carryOut(now: Moment): void {
+  #carryOut(now: Moment): void {
     const { machine } = this;
     // What is done here may ask for more.
-    while (machine.outputs.length > 0) {
-      const { outputs } = machine;
-      machine.outputs = [];
+    while (machine.state.outputs.length > 0) {
+      const { outputs } = machine.state;
+      machine.state.outputs = [];
       for (const output of outputs) {
-        this.#carryOut(now, output);
+        this.#carryOutOne(now, output);
       }
     }
     if (!this.isOver) {
@@ -257,7 +257,7 @@ export class SessionLoop implements Receiver {
     }
   }
 
-  #carryOut(now: Moment, output: Output): void {
+  #carryOutOne(now: Moment, output: Output): void {
     switch (output.kind) {
       case "send":
         this.#connOf(output.stream)?.push(output.request);
@@ -334,7 +334,7 @@ export class SessionLoop implements Receiver {
       if (this.#overdue.length > MOST_OVERDUE) {
         this.#overdue.shift()?.cut();
         // As if its coordinator had ended it.
-        this.machine.overdueEnded(now, "dropped");
+        this.machine.moving.overdueEnded(now, "dropped");
       }
     } else {
       conn.cut();
@@ -373,7 +373,7 @@ export class SessionLoop implements Receiver {
 
   /** Begins a round of attempts if there is to be another connection, and ends it if there is not. */
   #connectIfWanted(now: Moment): void {
-    if (!this.#round && this.machine.wantsConnection) {
+    if (!this.#round && this.machine.state.wantsConnection) {
       if (this.#current) {
         this.#route.failed(this.#current.candidate, now);
       }
@@ -383,7 +383,7 @@ export class SessionLoop implements Receiver {
       const pause = this.#pause;
       this.#pause = 0;
       void this.#makeRound(round.signal, pause);
-    } else if (this.#round && !this.machine.wantsConnection && !this.machine.next) {
+    } else if (this.#round && !this.machine.state.wantsConnection && !this.machine.state.next) {
       // The machine sees to the attempts that it knows.
       this.#round.abort();
     }
@@ -402,7 +402,7 @@ export class SessionLoop implements Receiver {
           // It has ended as soon as it was open.
           this.#pause = this.#pauses.pause(now);
         }
-      } else if (this.machine.wantsConnection && errors.length > 0) {
+      } else if (this.machine.state.wantsConnection && errors.length > 0) {
         this.#roundFailed(now, errors);
       }
     });
@@ -419,7 +419,7 @@ export class SessionLoop implements Receiver {
     }
     // The session waits as long as one coordinator may serve later.
     const error = best(errors, (error) => [error.isRetryable, error.isAnswer]);
-    if (this.machine.staysAfterRound(now)) {
+    if (this.machine.moving.staysAfterRound(now)) {
       if (this.#current?.credentials === credentials.version) {
         log.info(`no coordinator took the session over, and it stays: ${error.message}`);
       } else {
@@ -432,7 +432,7 @@ export class SessionLoop implements Receiver {
     log.debug(error.message);
     this.machine.connectFailed(now, error);
     const asked = error.failure?.retryAfter ?? 0;
-    if (asked === 0 && this.machine.isOrphaned(now)) {
+    if (asked === 0 && this.machine.state.isOrphaned(now)) {
       // Half a second at most, partly at random, since all clients of a stopped coordinator come back at once.
       this.#pause = Math.min(this.#pauses.pause(now), 250 + Math.random() * 250);
     } else {
@@ -482,7 +482,7 @@ export class SessionLoop implements Receiver {
     const { version } = settings.credentials;
     let conn: Conn;
     try {
-      const dialled = await dial(settings, to, machine.attemptLimit(readClock()));
+      const dialled = await dial(settings, to, machine.moving.attemptLimit(readClock()));
       conn = new Conn(to, version, dialled, this);
     } catch (error) {
       return error instanceof ConnectError
@@ -492,7 +492,9 @@ export class SessionLoop implements Receiver {
     // What there is is not touched before somebody is there to take it over.
     const now = readClock();
     const limit =
-      machine.isMoving || machine.isOrphaned(now) ? machine.attemptLimit(now) : undefined;
+      machine.state.isMoving || machine.state.isOrphaned(now)
+        ? machine.moving.attemptLimit(now)
+        : undefined;
     if (limit === undefined && !this.#adopt(conn)) {
       conn.cut();
       return new ConnectError(url, "ended");
@@ -512,13 +514,13 @@ export class SessionLoop implements Receiver {
 
   /** Makes it the next connection, unless none is wanted any more. */
   #adopt(conn: Conn): boolean {
-    if (this.isOver || !this.machine.wantsConnection) {
+    if (this.isOver || !this.machine.state.wantsConnection) {
       return false;
     }
     // Known by its number before the machine asks for something to be sent on it.
-    conn.number = this.machine.lastStream + 1;
+    conn.number = this.machine.state.lastStream + 1;
     this.#next = conn;
-    this.step((now) => this.machine.connected(now, conn.candidate.endpoint.url));
+    this.step((now) => this.machine.moving.connected(now, conn.candidate.endpoint.url));
     return true;
   }
 }

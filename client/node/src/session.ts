@@ -48,7 +48,7 @@ export class Session extends Entry implements AsyncDisposable {
 
   /** Description of the session; `undefined` while it is not open. */
   get info(): SessionInfo | undefined {
-    return this.#core.info;
+    return this.#core.loop.info;
   }
 
   /**
@@ -56,7 +56,7 @@ export class Session extends Entry implements AsyncDisposable {
    * session moves to another coordinator by itself, with all that it holds and waits for.
    */
   get drainsIn(): number | undefined {
-    const { drainsAt } = this.#core;
+    const { drainsAt } = this.#core.loop;
     return drainsAt === NEVER ? undefined : since(drainsAt, readClock());
   }
 

@@ -16,7 +16,8 @@ import {
 import type { Candidate, Endpoint } from "./endpoints";
 import { ConnectError, type Failure } from "./errors";
 import { failureFrom, timedOut, transportFailure } from "./failure";
-import { GET_STATUS } from "./methods";
+import { failedAttempt } from "./grpc-texts";
+import { GET_STATUS, type Method } from "./methods";
 import type { Settings } from "./options";
 import { clearTimeout, setTimeout } from "./timers";
 import { VERSION } from "./version";
@@ -30,8 +31,8 @@ const LONGEST_MESSAGE = 16 << 20;
 const PROBE_TIMEOUT = 1000;
 /** Beginning of a connection of HTTP/2, with empty settings. */
 const PREFACE = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
-/** Error of a connection that was closed without a word. */
-const WORDLESS = /^Failed to connect/;
+const CLOSED =
+  "the connection was closed before anything was said; if the port speaks TLS, use https://";
 const ONLY_HTTP1 =
   "what answers there is no coordinator's gRPC port (7420 by default), and may be its admin port, where the page is (7421)";
 
@@ -107,30 +108,52 @@ export async function ready(
   }
 }
 
-/** Makes a call, which fails at once and says why there is no connection. */
-async function whyNot(connection: Connection, endpoint: string): Promise<Failure | undefined> {
-  const { path, encode, decode } = GET_STATUS;
-  const failure = await new Promise<Failure>((resolve) => {
+/** Makes one call. Returns its end, and the answer if there is one. */
+export function unary<Q, A>(
+  connection: Connection,
+  { path, encode, decode }: Method<Q, A>,
+  request: Q,
+  metadata: Metadata,
+  deadline = Number.POSITIVE_INFINITY,
+  signal?: AbortSignal,
+): Promise<{ status: StatusObject; answer: A | undefined }> {
+  return new Promise((resolve) => {
+    let answer: A | undefined;
+    const options = { deadline };
     const call = connection.makeUnaryRequest(
       path,
       encode,
       decode,
-      {},
-      new Metadata(),
-      () => undefined,
+      request,
+      metadata,
+      options,
+      (_error, value) => {
+        answer = value;
+      },
     );
-    call.on("status", (status: StatusObject) => resolve(failureFrom(endpoint, status)));
+    const cancel = () => call.cancel();
+    signal?.addEventListener("abort", cancel, { once: true });
+    call.on("status", (status: StatusObject) => {
+      signal?.removeEventListener("abort", cancel);
+      resolve({ status, answer });
+    });
   });
+}
+
+/** Makes a call, which fails at once and says why there is no connection. */
+async function whyNot(connection: Connection, endpoint: string): Promise<Failure | undefined> {
+  const { status } = await unary(connection, GET_STATUS, {}, new Metadata());
+  const failure = failureFrom(endpoint, status);
   if (!failure.isTransport) {
     return undefined;
   }
-  const words = failure.message.replace(/^.*Last error: /s, "");
-  const isOther =
-    WORDLESS.test(words) &&
-    !endpoint.startsWith("https:") &&
-    (await speaksOnlyHttp1(connection.getChannel().getTarget()));
-  const message = isOther ? ONLY_HTTP1 : explain(words);
-  return transportFailure(endpoint, message, isOther || isDistrust(message));
+  const { words, isWordless, isDistrust } = failedAttempt(failure.message);
+  if (!isWordless) {
+    return transportFailure(endpoint, words, isDistrust);
+  }
+  const target = connection.getChannel().getTarget();
+  const isOther = !endpoint.startsWith("https:") && (await speaksOnlyHttp1(target));
+  return transportFailure(endpoint, isOther ? ONLY_HTTP1 : CLOSED, isOther);
 }
 
 /** Returns whether what listens there answers to HTTP/1, and closes connections of HTTP/2 without a word. */
@@ -153,33 +176,6 @@ function answer(host: string, port: number, words: string): Promise<string | und
     socket.on("error", () => end(undefined));
     socket.on("close", () => end(""));
   });
-}
-
-/**
- * Returns whether a connection failed because one side does not trust the other's certificate, or because what answers is no coordinator:
- * nothing that passes by itself.
- */
-function isDistrust(message: string): boolean {
-  return /certificate|altnames|\bssl\b|\bSSL\b|EPROTO|Protocol error|HTTP\/1|ALPN/.test(message);
-}
-
-/** Returns the words of a failed connection, with what to do where the cause is known. */
-function explain(message: string): string {
-  const words = message
-    .replace(/\s*\. Resolution note: $/, "")
-    .replace(/^Error( \[\w+\])?: /, "")
-    .replace(/^[\dA-F]+:error:[^:]*:([^:]*):[^:]*:([^:]*):.*$/s, "$1: $2")
-    .trim();
-  if (/wrong version number|packet length too long/.test(words)) {
-    return `${words}: what answers there does not speak TLS; use http:// or the coordinator's TLS port`;
-  }
-  if (/Protocol error|HTTP\/1/.test(words)) {
-    return `${words}: what answers there is no coordinator's gRPC port, or speaks TLS; use https:// there`;
-  }
-  if (WORDLESS.test(words)) {
-    return "the connection was closed before anything was said; if the port speaks TLS, use https://";
-  }
-  return words;
 }
 
 /** Makes a connection of its own to one coordinator, within the limit. */

@@ -220,16 +220,8 @@ function date(time: Timestamp | undefined): Date | undefined {
 }
 
 function modeOf(wire: WireMode): LockMode | undefined {
-  switch (wire) {
-    case WireMode.EXCLUSIVE:
-      return "exclusive";
-    case WireMode.SHARED:
-      return "shared";
-    case WireMode.SEMAPHORE:
-      return "semaphore";
-    default:
-      return undefined;
-  }
+  const mode = WireMode[wire]?.toLowerCase();
+  return wire === WireMode.UNSPECIFIED ? undefined : (mode as LockMode | undefined);
 }
 
 function optional(wire: Duration | undefined): number | undefined {

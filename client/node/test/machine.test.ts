@@ -132,7 +132,7 @@ describe("heartbeats", () => {
     rig.ack(3100, 1, 9900);
     rig.tick(3100 + TTL - 1).want("heartbeat 2");
     rig.tick(3100 + TTL).want("hang up");
-    assert.equal(rig.machine.stream, undefined);
+    assert.equal(rig.machine.state.stream, undefined);
   });
 
   /** Makes a session whose heartbeat 1 was answered at INTERVAL + 10: the next one is due 30 s after it. */
@@ -420,7 +420,7 @@ describe("a drain", () => {
     const rig = Rig.holding();
     const former = rig.stream;
     rig.acquire(10, 2, 0).hear(20, 0, DRAINS);
-    assert(rig.machine.wantsConnection);
+    assert(rig.machine.state.wantsConnection);
     // The try is on its way: its answer is waited for.
     rig.connect(30).want("");
     rig.hear(40, 3, BUSY, former).want("failed 2 busy", "open");
@@ -446,13 +446,13 @@ describe("a drain", () => {
 describe("a move", () => {
   test("begins after silence for half the TTL, unless there is an answer", () => {
     const rig = Rig.holding().tick(INTERVAL).tick(4999);
-    assert(!rig.machine.wantsConnection);
+    assert(!rig.machine.state.wantsConnection);
     rig.tick(5000);
-    assert(rig.machine.wantsConnection);
+    assert(rig.machine.state.wantsConnection);
     rig.acquire(5000, 2).want("");
     // Nothing has moved yet.
     rig.ack(5010, 1, 9900).want("acquire 4 lock2");
-    assert(!rig.machine.wantsConnection);
+    assert(!rig.machine.state.wantsConnection);
   });
 
   test("that is declined leaves all as it was", () => {
@@ -498,7 +498,7 @@ describe("a move", () => {
     test(`whose end the coordinator may have heard is the stream's, with a grace of ${grace}`, () => {
       const rig = Rig.holding({ grace }).hear(10, 0, DRAINS).connect(20).end(30, "left");
       rig.wantState(30, 0, state);
-      assert(rig.machine.stream);
+      assert(rig.machine.state.stream);
     });
   }
 
@@ -509,16 +509,16 @@ describe("a move", () => {
 
   test("to newer credentials goes on, or leaves everything as it was", () => {
     const rig = Rig.holding();
-    rig.machine.askToMove();
+    rig.machine.moving.askToMove();
     rig.connect(10).want("open").wantState(10, 0, "held");
     rig.hear(20, 1, opensWith([rig.next()])).want("close", "opened");
 
     const other = Rig.holding();
-    other.machine.askToMove();
+    other.machine.moving.askToMove();
     other.connect(10).acquire(15, 2).want("");
     const refused = failsWith(Code.UNAUTHENTICATED, "UNAUTHENTICATED");
     other.hear(20, 1, refused).want("acquire 3 lock2", "hang up");
-    assert(other.machine.staysAfterRound(30));
+    assert(other.machine.moving.staysAfterRound(30));
     other.wantState(40, 0, "held");
   });
 
@@ -531,8 +531,8 @@ describe("a move", () => {
       rig.hear(0, i + 2, grants(0, granted(name, `owner${String(i).padStart(11, "0")}`)));
     }
     rig.end(10, "stopped");
-    rig.machine.connected(20, "http://test");
-    const { outputs } = rig.machine;
+    rig.machine.moving.connected(20, "http://test");
+    const { outputs } = rig.machine.state;
     let resumed = 0;
     for (const [index, output] of outputs.entries()) {
       assert(output.kind === "send" && output.request.request.case === "open");
@@ -559,7 +559,7 @@ describe("a session that is asked to move", () => {
   test("takes its holds and places along", () => {
     const rig = Rig.holding().acquire(0, 2).hear(0, 3, queuedAs("ticket"));
     rig.hear(10, 0, ASKS).want("");
-    assert(rig.machine.wantsConnection && !rig.machine.isDraining);
+    assert(rig.machine.state.wantsConnection && !rig.machine.state.isDraining);
     rig.tick(10).want("");
     rig.connect(20).want("open");
     assert.equal(rig.resumes.length, 2);
@@ -568,12 +568,12 @@ describe("a session that is asked to move", () => {
     assert(opened.case === "opened" && holds.case === "opened");
     opened.value.resumed = [...(opened.value.resumed ?? []), ...(holds.value.resumed ?? [])];
     rig.hear(30, 1, opened).want("close", "opened").wantState(30, 0, "held");
-    assert(!rig.machine.wantsConnection);
+    assert(!rig.machine.state.wantsConnection);
   });
 
   test("moves if it has nothing", () => {
     const rig = Rig.open().hear(10, 0, ASKS).want("");
-    assert(rig.machine.wantsConnection);
+    assert(rig.machine.state.wantsConnection);
     rig.connect(20).want("open").hear(30, 1, opensWith()).want("close", "opened");
   });
 
@@ -595,17 +595,17 @@ describe("a session that is asked to move", () => {
       rig.connect(20).want("open").acquire(30, 2).want("");
       rig.attemptFailed(40, "declined").want("acquire 3 lock2");
       rig.stream = stream;
-      assert(rig.machine.staysAfterRound(50) && !rig.machine.wantsConnection);
+      assert(rig.machine.moving.staysAfterRound(50) && !rig.machine.state.wantsConnection);
       rig.grant(60, 3, 2, 2).want("acquired 2").acquire(70, 3).want("acquire 4 lock3");
       if (wasAsked) {
         rig.hear(80, 0, ASKS);
-        rig.machine.askToMove();
+        rig.machine.moving.askToMove();
       }
       beat(rig, 1, 10_000);
       rig.tick(10_049).wantAlarm(10_050);
-      assert(!rig.machine.wantsConnection);
+      assert(!rig.machine.state.wantsConnection);
       rig.tick(10_050).wantState(10_050, 0, "held");
-      assert(rig.machine.wantsConnection);
+      assert(rig.machine.state.wantsConnection);
       rig.connect(10_060).tick(11_060);
       rig.hear(11_070, 1, opensWith([rig.next(0), rig.next(1)]));
       assert.match(rig.seen, /close; opened; acquire \d+ lock3$/);
@@ -614,17 +614,17 @@ describe("a session that is asked to move", () => {
 
   test("leaves at once when its coordinator drains after all", () => {
     const rig = Rig.holding().hear(10, 0, ASKS);
-    assert(rig.machine.staysAfterRound(20));
+    assert(rig.machine.moving.staysAfterRound(20));
     rig.hear(30, 0, DRAINS).want("draining").acquire(30, 2).want("");
-    assert(rig.machine.wantsConnection && !rig.machine.staysAfterRound(40));
+    assert(rig.machine.state.wantsConnection && !rig.machine.moving.staysAfterRound(40));
     rig.tick(40).want("heartbeat 1");
   });
 
   test("leaves at once when its stream falls silent", () => {
     const rig = Rig.holding().hear(10, 0, ASKS);
-    assert(rig.machine.staysAfterRound(20));
+    assert(rig.machine.moving.staysAfterRound(20));
     rig.tick(INTERVAL).tick(5000);
-    assert(rig.machine.wantsConnection && !rig.machine.staysAfterRound(5010));
+    assert(rig.machine.state.wantsConnection && !rig.machine.moving.staysAfterRound(5010));
   });
 
   for (const [name, said, end, state] of [
@@ -739,7 +739,7 @@ describe("the end of a stream", () => {
     test(`whose coordinator stopped leaves holds held, with a grace of ${grace}`, () => {
       const rig = Rig.holding({ grace }).hear(1000, 0, DRAINS).tick(1000).ack(1010, 1, 9900);
       rig.end(6000, "stopped").want("").wantState(9000, 0, "held");
-      assert(rig.machine.isOrphaned(9000));
+      assert(rig.machine.state.isOrphaned(9000));
       rig.connectFailed(9000, unreachable(true)).want("");
       rig
         .connect(9100)
@@ -765,9 +765,9 @@ describe("the end of a stream", () => {
     test(`by a request fails it, and it is not sent again: ${Code[code]}`, () => {
       const rig = Rig.holding().acquire(0, 2);
       rig.machine.streamEndedBy(1000, rig.stream, failure(code, reason));
-      const failed = rig.machine.outputs.filter(({ kind }) => kind === "acquired");
+      const failed = rig.machine.state.outputs.filter(({ kind }) => kind === "acquired");
       assert.equal(failed.length, 1);
-      assert.equal(rig.machine.waiting.size, 0);
+      assert.equal(rig.machine.state.waiting.size, 0);
     });
   }
 
@@ -893,7 +893,7 @@ test("random inputs: no request id is used twice, and every caller is answered e
       switch (random(18)) {
         case 0:
         case 1:
-          if (rig.machine.wantsConnection) {
+          if (rig.machine.state.wantsConnection) {
             rig.connect(now);
           }
           break;
@@ -947,7 +947,7 @@ test("random inputs: no request id is used twice, and every caller is answered e
           }
           break;
         case 17:
-          rig.machine.staysAfterRound(now);
+          rig.machine.moving.staysAfterRound(now);
           break;
       }
       note();

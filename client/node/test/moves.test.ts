@@ -115,7 +115,7 @@ class Move {
   say(on: string, response: Response): void {
     if (on === "overdue") {
       const message = create(SessionResponseSchema, { requestId: 1n, response });
-      this.rig.machine.overdueMessage(50, message as SessionResponse);
+      this.rig.machine.moving.overdueMessage(50, message as SessionResponse);
     } else {
       this.rig.hear(50, 1, response, this.stream(on));
     }
@@ -131,7 +131,7 @@ class Move {
     } else if (on === "next") {
       this.rig.attemptFailed(50, fate);
     } else {
-      machine.overdueEnded(50, fate);
+      machine.moving.overdueEnded(50, fate);
     }
   }
 }

@@ -82,7 +82,7 @@ export class Rig {
   }
 
   connect(now: number): this {
-    this.stream = this.machine.connected(now, "http://test");
+    this.stream = this.machine.moving.connected(now, "http://test");
     return this.#look();
   }
 
@@ -104,7 +104,7 @@ export class Rig {
   }
 
   ask(now: number, id: number, asked: AcquireSpec): this {
-    this.machine.acquire(
+    this.machine.requests.acquire(
       now,
       id,
       asked,
@@ -114,7 +114,7 @@ export class Rig {
   }
 
   cancel(now: number, id: number): this {
-    this.machine.cancel(now, id);
+    this.machine.requests.cancel(now, id);
     return this.#look();
   }
 
@@ -127,12 +127,12 @@ export class Rig {
   release(now: number, index: number, reply: number): this {
     const { key, lease } = this.lease(index);
     lease.end(now, "released");
-    this.machine.release(now, key, "", caller(reply));
+    this.machine.requests.release(now, key, "", caller(reply));
     return this.#look();
   }
 
   change(now: number, index: number, effect: Effect, reply: number): this {
-    this.machine.change(
+    this.machine.requests.change(
       now,
       this.lease(index).key,
       effect,
@@ -152,7 +152,7 @@ export class Rig {
   }
 
   attemptFailed(now: number, fate: Fate): this {
-    this.machine.attemptFailed(now, fate);
+    this.machine.moving.attemptFailed(now, fate);
     return this.#look();
   }
 
@@ -190,7 +190,7 @@ export class Rig {
   }
 
   wantAlarm(alarm: number): this {
-    assert.equal(this.machine.alarm(), alarm);
+    assert.equal(this.machine.state.alarm(), alarm);
     return this;
   }
 
@@ -203,8 +203,8 @@ export class Rig {
 
   /** Puts what is to be done since the last look into words. */
   #look(): this {
-    const { outputs } = this.machine;
-    this.machine.outputs = [];
+    const { outputs } = this.machine.state;
+    this.machine.state.outputs = [];
     this.seen = outputs.map((output) => this.#word(output)).join("; ");
     return this;
   }

@@ -29,8 +29,11 @@ import { lostReason } from "../reason";
 import { holderOf } from "../views";
 import { fromDuration, toId } from "../wire";
 import { Moving } from "./moving";
-import { type AcquireCall, Change, type Effect, type HoldCall, type Waiting } from "./pending";
-import { type AcquireSpec, isOf, isTry, label } from "./spec";
+import type { Waiting } from "./pending";
+import { Requests } from "./requests";
+import { Resume } from "./resume";
+import { isOf, isTry, label } from "./spec";
+import { type MachineOptions, State } from "./state";
 import type { Stream } from "./stream";
 
 /**
@@ -54,41 +57,19 @@ const PLACES_KEPT = 10_000;
 export type StreamEnd = "left" | "disowned" | "stopped" | "by_operator";
 
 /** One session, over all the streams that it has in its life. */
-export class Machine extends Moving {
-  /** Begins an acquire. The id is the caller's, and rises with every acquire of this session. */
-  acquire(now: Moment, id: number, spec: AcquireSpec, call: AcquireCall): void {
-    this.expire(now);
-    if (this.isRetired) {
-      this.put({
-        kind: "acquired",
-        call,
-        result: new AcquireError(label(spec), { kind: "closed" }),
-      });
-      return;
-    }
-    this.beginAcquire(now, id, spec, call);
-  }
+export class Machine {
+  readonly state: State;
+  readonly requests: Requests;
+  readonly resume: Resume;
+  readonly moving: Moving;
 
-  /** Cancels an acquire whose caller waits no longer. Does nothing once it has been answered. */
-  cancel(now: Moment, id: number): void {
-    this.expire(now);
-    const cancelled = this.waiting.get(id);
-    if (cancelled) {
-      this.waiting.delete(id);
-      this.abandon(cancelled);
-    }
-  }
-
-  /** Handles the release of a grant: once for each grant, even a lost one. */
-  release(now: Moment, key: number, trace = "", call?: HoldCall): void {
-    this.expire(now);
-    this.beginRelease(now, key, trace, call);
-  }
-
-  /** Handles the request of a holder to change its hold. */
-  change(now: Moment, key: number, effect: Effect, trace: string, call: HoldCall): void {
-    this.expire(now);
-    this.beginChange(now, new Change(key, effect, trace), call);
+  constructor(options: MachineOptions) {
+    this.state = new State(options);
+    this.requests = new Requests(this.state);
+    this.resume = new Resume(this.state, this.requests);
+    this.moving = new Moving(this.state, this.requests, this.resume, (now, number, message) =>
+      this.message(now, number, message),
+    );
   }
 
   /**
@@ -96,10 +77,10 @@ export class Machine extends Moving {
    * would fail as well.
    */
   connectFailed(now: Moment, error: ConnectError): void {
-    this.expire(now);
-    this.unreachable = error;
+    this.requests.expire(now);
+    this.state.unreachable = error;
     const isDoomed = !error.isRetryable;
-    this.failWaiting(
+    this.state.failWaiting(
       (asked) => asked.sentAs === 0 && (isDoomed || isTry(asked.spec)),
       (lock) => unconnected(lock, error),
     );
@@ -110,16 +91,16 @@ export class Machine extends Moving {
     // The coordinator says so, or ends the stream plainly after it said draining. A broken connection is neither: the coordinator may
     // still be there, hear of the break, and release everything.
     let end: StreamEnd = "left";
-    if (failure ? failure.isDraining : this.isDraining) {
+    if (failure ? failure.isDraining : this.state.isDraining) {
       end = "stopped";
     } else if (failure?.isUnauthenticated) {
       end = "disowned";
     } else if (failure?.reason === "SESSION_ENDED") {
       end = "by_operator";
     }
-    if (failure && isOfRequest(failure) && this.stream?.number === number) {
+    if (failure && isOfRequest(failure) && this.state.stream?.number === number) {
       // On the next stream it would do the same.
-      this.failWaiting(
+      this.state.failWaiting(
         (asked) => asked.sentAs !== 0 && !asked.isQueued,
         (lock) => acquireRefused(lock, failure),
       );
@@ -133,111 +114,111 @@ export class Machine extends Moving {
    * coordinator stopped.
    */
   streamEnded(now: Moment, number: number, end: StreamEnd): void {
-    this.expire(now);
-    if (this.isNext(number)) {
-      this.attemptFailed(now, "dropped");
+    this.requests.expire(now);
+    if (this.state.isNext(number)) {
+      this.moving.attemptFailed(now, "dropped");
       return;
     }
-    const { stream } = this;
+    const { stream } = this.state;
     if (stream?.number !== number) {
       return;
     }
-    this.stream = undefined;
+    this.state.stream = undefined;
     const grace = this.#graceAfter(end);
-    if (this.isEnding || grace === 0) {
-      this.holds.endWithStream(now);
-      this.putOffUnanswered(stream);
-      this.giveUpUnsent();
+    if (this.state.isEnding || grace === 0) {
+      this.state.holds.endWithStream(now);
+      this.state.putOffUnanswered(stream);
+      this.state.giveUpUnsent();
     } else {
-      this.resumeUntil = after(now, grace);
+      this.state.resumeUntil = after(now, grace);
       if (end === "stopped") {
-        this.stoppedUntil = Math.max(this.resumeUntil, now + PLACES_KEPT);
+        this.state.stoppedUntil = Math.max(this.state.resumeUntil, now + PLACES_KEPT);
       } else {
-        this.holds.suspend(now, end === "left" ? this.resumeUntil : NEVER);
+        this.state.holds.suspend(now, end === "left" ? this.state.resumeUntil : NEVER);
       }
-      this.putOffUnanswered(stream);
+      this.state.putOffUnanswered(stream);
     }
-    if (this.isEnding) {
-      this.put({ kind: "ended" });
+    if (this.state.isEnding) {
+      this.state.put({ kind: "ended" });
       return;
     }
     // A try that was on its way may have been granted and lost with the stream; asking again could find our own former hold and call it
     // busy.
-    this.failWaiting((asked) => isTry(asked.spec) && asked.sentAs !== 0, unconnected);
-    for (const asked of this.waiting.values()) {
+    this.state.failWaiting((asked) => isTry(asked.spec) && asked.sentAs !== 0, unconnected);
+    for (const asked of this.state.waiting.values()) {
       asked.unsend();
     }
-    this.wakeForWaits();
-    this.askNextIfDue(now);
+    this.requests.wakeForWaits();
+    this.moving.askNextIfDue(now);
   }
 
   #graceAfter(end: StreamEnd): number {
     switch (end) {
       case "left":
-        return this.options.grace;
+        return this.state.options.grace;
       case "by_operator":
         return 0;
       default:
         // Deadlines are earlier.
-        return this.ttl;
+        return this.state.ttl;
     }
   }
 
   /** Fails the acquires that wait, and all later ones. What is held stays. */
   retire(now: Moment): void {
-    this.expire(now);
-    this.isRetired = true;
-    for (const asked of this.takeWaiting(() => true)) {
-      this.abandon(asked);
-      this.failAcquire(asked, (lock) => new AcquireError(lock, { kind: "closed" }));
+    this.requests.expire(now);
+    this.state.isRetired = true;
+    for (const asked of this.state.takeWaiting(() => true)) {
+      this.requests.abandon(asked);
+      this.state.fail(asked, (lock) => new AcquireError(lock, { kind: "closed" }));
     }
   }
 
   /** Ends the session. Its holds are lost before the coordinator hears of it. */
   close(now: Moment): void {
-    if (this.isEnding) {
+    if (this.state.isEnding) {
       return;
     }
-    this.expire(now);
-    this.isRetired = true;
-    this.isEnding = true;
-    this.holds.endAll(now, "session_closed");
-    this.failWaiting(
+    this.requests.expire(now);
+    this.state.isRetired = true;
+    this.state.isEnding = true;
+    this.state.holds.endAll(now, "session_closed");
+    this.state.failWaiting(
       () => true,
       (lock) => new AcquireError(lock, { kind: "closed" }),
     );
-    this.giveUpUnsent();
-    this.resumeUntil = NEVER;
-    this.stoppedUntil = NEVER;
-    const { next } = this;
-    this.next = undefined;
+    this.state.giveUpUnsent();
+    this.state.resumeUntil = NEVER;
+    this.state.stoppedUntil = NEVER;
+    const { next } = this.state;
+    this.state.next = undefined;
     if (next && next.resuming.size > 0) {
       // What it takes over is not the present stream's any more, and has to be given back here.
-      this.send(next, next.close());
-      this.put({ kind: "leave", stream: next.number });
+      this.state.send(next, next.close());
+      this.state.put({ kind: "leave", stream: next.number });
     } else if (next) {
-      this.put({ kind: "hang_up", stream: next.number });
+      this.state.put({ kind: "hang_up", stream: next.number });
     }
-    if (!this.stream) {
-      this.put({ kind: "ended" });
-    } else if (!this.stream.isClosing) {
-      this.sendClose(now);
+    if (!this.state.stream) {
+      this.state.put({ kind: "ended" });
+    } else if (!this.state.stream.isClosing) {
+      this.requests.sendClose(now);
     }
   }
 
   /** Does everything that is due. */
   tick(now: Moment): void {
-    this.expire(now);
-    this.endWaits(now);
-    this.endOverdueReplies(now);
-    this.repeatReleases(now);
-    if (this.resumeUntil <= now) {
-      this.resumeUntil = NEVER;
-      this.giveUpUnsent();
+    this.requests.expire(now);
+    this.requests.endWaits(now);
+    this.requests.endOverdueReplies(now);
+    this.requests.repeatReleases(now);
+    if (this.state.resumeUntil <= now) {
+      this.state.resumeUntil = NEVER;
+      this.state.giveUpUnsent();
     }
-    this.tickNext(now);
-    if (this.stream) {
-      this.#tickStream(now, this.stream);
+    this.moving.tickNext(now);
+    if (this.state.stream) {
+      this.#tickStream(now, this.state.stream);
     }
   }
 
@@ -253,37 +234,38 @@ export class Machine extends Moving {
       return;
     }
     if (after(opened.silentFrom, opened.ttl) <= now) {
-      this.options.log.warn(
+      this.state.options.log.warn(
         `gave up the stream to ${stream.endpoint}: no heartbeat was answered for a TTL`,
       );
       this.#hangUp(now, stream);
       return;
     }
     if (!stream.isSilent && after(opened.silentFrom, opened.ttl / 2) <= now) {
-      this.options.log.info(
+      this.state.options.log.info(
         `moving the session from ${stream.endpoint}: no heartbeat was answered for half the TTL`,
       );
       stream.isSilent = true;
     }
-    this.tickMoveAgain(now, stream);
+    this.moving.tickMoveAgain(now, stream);
     if (opened.nextHeartbeat <= now) {
       const interval = stream.isDraining
         ? Math.min(opened.heartbeatInterval, opened.ttl / DRAINING_HEARTBEATS)
         : opened.heartbeatInterval;
-      this.send(stream, stream.heartbeat(now, interval));
+      this.state.send(stream, stream.heartbeat(now, interval));
     }
   }
 
   #hangUp(now: Moment, stream: Stream): void {
     this.streamEnded(now, stream.number, "left");
-    this.put({ kind: "hang_up", stream: stream.number });
+    this.state.put({ kind: "hang_up", stream: stream.number });
   }
 
-  override message(now: Moment, number: number, message: SessionResponse): void {
-    this.expire(now);
-    const { next, stream } = this;
+  /** Handles a message of the coordinator on this stream. */
+  message(now: Moment, number: number, message: SessionResponse): void {
+    this.requests.expire(now);
+    const { next, stream } = this.state;
     if (next?.number === number) {
-      this.messageOfNext(now, next, message);
+      this.moving.messageOfNext(now, next, message);
       return;
     }
     if (stream?.number !== number) {
@@ -300,7 +282,7 @@ export class Machine extends Moving {
       // An end counts at once, whatever becomes of the attempt: somebody else may have the lock.
       const { response } = message;
       if (response.case === "lost") {
-        this.lostInDoubt(now, response.value.locks);
+        this.moving.lostInDoubt(now, response.value.locks);
       } else if (response.case === "closed") {
         this.#hangUp(now, stream);
       } else if (response.case === "draining" && !response.value.keepsServing) {
@@ -310,8 +292,8 @@ export class Machine extends Moving {
       return;
     }
     this.#heard(now, stream, message);
-    this.leaveIfDrained(now);
-    this.askNextIfDue(now);
+    this.requests.leaveIfDrained(now);
+    this.moving.askNextIfDue(now);
   }
 
   #heard(now: Moment, stream: Stream, { requestId, response }: SessionResponse): void {
@@ -325,16 +307,16 @@ export class Machine extends Moving {
         this.#notGranted(id, response.value);
         break;
       case "released":
-        this.released(now, id, response.value.released);
+        this.requests.released(now, id, response.value.released);
         break;
       case "valueSet":
-        this.changed(now, id, response.value.valueSet);
+        this.requests.changed(now, id, response.value.valueSet);
         break;
       case "downgraded":
-        this.changed(now, id, response.value.downgraded);
+        this.requests.changed(now, id, response.value.downgraded);
         break;
       case "reduced":
-        this.changed(now, id, response.value.reduced);
+        this.requests.changed(now, id, response.value.reduced);
         break;
       case "heartbeat":
         this.#heartbeatAcked(now, stream, response.value);
@@ -344,7 +326,7 @@ export class Machine extends Moving {
         break;
       case "releaseRequested": {
         const asked = response.value;
-        this.holds.ask(toId(asked.ownerId), now, new ReleaseRequest(asked, now));
+        this.state.holds.ask(toId(asked.ownerId), now, new ReleaseRequest(asked, now));
         break;
       }
       case "draining":
@@ -355,7 +337,7 @@ export class Machine extends Moving {
         break;
       case "queued":
         if (before?.kind === "acquire") {
-          this.waiting.get(before.acquire)?.queued(toId(response.value.ticket));
+          this.state.waiting.get(before.acquire)?.queued(toId(response.value.ticket));
         }
         break;
       case "error":
@@ -365,18 +347,18 @@ export class Machine extends Moving {
       // It has been opened before. What a newer coordinator says besides is not for this client.
     }
     if (before?.kind === "abandoned" && stream.inFlight.get(id) !== before) {
-      this.sendHeldBack(now, before.actor);
+      this.requests.sendHeldBack(now, before.actor);
     }
   }
 
   /** Returns the acquire that this answers, if its caller still waits. It is no longer among those that wait. */
   #answeredAcquire(id: number): { acquire: number; asked: Waiting } | undefined {
-    const request = this.answered(id);
+    const request = this.requests.answered(id);
     if (request?.kind !== "acquire") {
       return undefined;
     }
-    const asked = this.waiting.get(request.acquire);
-    this.waiting.delete(request.acquire);
+    const asked = this.state.waiting.get(request.acquire);
+    this.state.waiting.delete(request.acquire);
     return asked && { acquire: request.acquire, asked };
   }
 
@@ -384,38 +366,38 @@ export class Machine extends Moving {
     // Whatever was granted and has nobody to hold it is given back.
     const answered = this.#answeredAcquire(id);
     if (!answered) {
-      this.giveBack(answer.locks);
+      this.requests.giveBack(answer.locks);
       return;
     }
     const { acquire, asked } = answered;
     if (!isOf(asked.spec, answer.locks)) {
-      this.giveBack(answer.locks);
+      this.requests.giveBack(answer.locks);
       const failure = protocolFailure("the coordinator granted another lock");
-      this.failAcquire(asked, (lock) => acquireRefused(lock, failure));
+      this.state.fail(asked, (lock) => acquireRefused(lock, failure));
       return;
     }
     const sentAt = stream.heartbeats.at(answer.ackedHeartbeat);
     if (sentAt !== undefined && !stream.isClosing) {
-      const deadline = this.deadline(sentAt, fromDuration(answer.validFor));
+      const deadline = this.state.deadline(sentAt, fromDuration(answer.validFor));
       if (now < deadline) {
-        this.hold(asked, answer.locks, answer.bounded, sentAt, deadline);
+        this.resume.hold(asked, answer.locks, answer.bounded, sentAt, deadline);
         return;
       }
     }
-    this.options.log.warn(
+    this.state.options.log.warn(
       `gave back a grant of ${label(asked.spec)} that came too late to be used`,
     );
     // Where it crossed our close, that gives it back.
     if (!stream.isClosing) {
-      this.giveBack(answer.locks);
+      this.requests.giveBack(answer.locks);
     }
     if (isTry(asked.spec)) {
-      this.failAcquire(asked, unconnected);
+      this.state.fail(asked, unconnected);
       return;
     }
-    this.waitOn(acquire, asked);
-    this.sendAcquire(now, acquire);
-    this.wakeForWaits();
+    this.requests.waitOn(acquire, asked);
+    this.requests.sendAcquire(now, acquire);
+    this.requests.wakeForWaits();
   }
 
   #notGranted(id: number, { outcome, holder }: SessionNotGranted): void {
@@ -425,8 +407,8 @@ export class Machine extends Moving {
     }
     const { acquire, asked } = answered;
     // This client did not cancel it: the coordinator puts its waiters out because it goes away.
-    if (outcome === AcquireOutcome.CANCELLED && this.isDraining) {
-      this.waitOn(acquire, asked);
+    if (outcome === AcquireOutcome.CANCELLED && this.state.isDraining) {
+      this.requests.waitOn(acquire, asked);
       return;
     }
     const isOver = outcome === AcquireOutcome.BUSY || outcome === AcquireOutcome.TIMED_OUT;
@@ -435,84 +417,90 @@ export class Machine extends Moving {
       const failure = protocolFailure(
         `the coordinator ended the acquire unasked: outcome ${outcome}`,
       );
-      this.failAcquire(asked, (lock) => acquireRefused(lock, failure));
+      this.state.fail(asked, (lock) => acquireRefused(lock, failure));
       return;
     }
     const kind = wait === 0 ? "busy" : "timed_out";
     const parts = { kind, wait, holder: holder && holderOf(holder) } as const;
-    this.failAcquire(asked, (lock) => new AcquireError(lock, parts));
+    this.state.fail(asked, (lock) => new AcquireError(lock, parts));
   }
 
   #heartbeatAcked(now: Moment, stream: Stream, ack: SessionHeartbeatAck): void {
     const sentAt = stream.heartbeats.at(ack.ackedHeartbeat);
     if (sentAt === undefined) {
-      this.options.log.debug("ignored an answer to a heartbeat that was never sent, or long ago");
+      this.state.options.log.debug(
+        "ignored an answer to a heartbeat that was never sent, or long ago",
+      );
       return;
     }
     stream.opened?.answered(now);
-    if (ack.nextWithin && this.isIdle) {
+    if (ack.nextWithin && this.state.isIdle) {
       stream.opened?.rest(sentAt, fromDuration(ack.nextWithin));
     }
-    this.holds.extend(this.deadline(sentAt, fromDuration(ack.validFor)));
+    this.state.holds.extend(this.state.deadline(sentAt, fromDuration(ack.validFor)));
     // No attempt to move has come to anything yet, so that there is no need any more.
     if (stream.isSilent) {
       stream.isSilent = false;
-      this.sendUnsent(now);
+      this.requests.sendUnsent(now);
     }
   }
 
   #lost(now: Moment, lost: SessionLost): void {
     for (const lock of lost.locks) {
       const reason = lostReason(lock.reason);
-      this.options.log.warn(
+      this.state.options.log.warn(
         `lost lock ${JSON.stringify(lock.name)}, as the coordinator says: ${reason}`,
       );
-      this.holds.lost(toId(lock.ownerId), now, reason);
+      this.state.holds.lost(toId(lock.ownerId), now, reason);
     }
   }
 
   #drains(now: Moment, stream: Stream, { deadline, keepsServing }: SessionDraining): void {
     if (keepsServing) {
-      this.options.log.debug(`the coordinator at ${stream.endpoint} asks the session to move`);
-      this.askToMove();
+      this.state.options.log.debug(
+        `the coordinator at ${stream.endpoint} asks the session to move`,
+      );
+      this.moving.askToMove();
       return;
     }
     stream.isDraining = true;
     if (stream.opened) {
       stream.opened.nextHeartbeat = now;
     }
-    this.put({ kind: "draining", until: after(now, fromDuration(deadline)) });
+    this.state.put({ kind: "draining", until: after(now, fromDuration(deadline)) });
   }
 
   #failed(now: Moment, id: number, failure: Failure): void {
-    const request = this.answered(id);
+    const request = this.requests.answered(id);
     switch (request?.kind) {
       case "acquire": {
-        const asked = this.waiting.get(request.acquire);
+        const asked = this.state.waiting.get(request.acquire);
         if (!asked) {
           return;
         }
-        this.waiting.delete(request.acquire);
+        this.state.waiting.delete(request.acquire);
         // What was aborted is about what the actor holds: a deadlock does not end by waiting on elsewhere.
         const waitsOn = failure.isRetryable && failure.code !== Code.ABORTED && !isTry(asked.spec);
-        if (this.isDraining && waitsOn) {
-          this.waitOn(request.acquire, asked);
+        if (this.state.isDraining && waitsOn) {
+          this.requests.waitOn(request.acquire, asked);
         } else {
-          this.failAcquire(asked, (lock) => acquireRefused(lock, failure));
+          this.state.fail(asked, (lock) => acquireRefused(lock, failure));
         }
         break;
       }
       case "release":
-        this.releaseFailed(now, request.release, failure);
+        this.requests.releaseFailed(now, request.release, failure);
         break;
       case "change":
-        this.reply(request.change.reply, { outcome: "refused", failure });
+        this.state.reply(request.change.reply, { outcome: "refused", failure });
         break;
       case "abandoned":
         // A cancelled acquire that failed has ended as well.
         break;
       default:
-        this.options.log.debug(`the coordinator could not serve a request: ${failure.message}`);
+        this.state.options.log.debug(
+          `the coordinator could not serve a request: ${failure.message}`,
+        );
     }
   }
 }

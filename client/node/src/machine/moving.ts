@@ -7,7 +7,9 @@ import { type OwnerId, toId } from "../wire";
 import { type Fate, fateOf, fateOfAnswer } from "./fate";
 import type { Ids } from "./ids";
 import { message } from "./pending";
-import { Resume } from "./resume";
+import type { Requests } from "./requests";
+import type { Resume } from "./resume";
+import type { State } from "./state";
 import { Stream } from "./stream";
 
 /** Time that a coordinator which goes away has to answer requests in flight. */
@@ -27,20 +29,25 @@ const MOVE_AGAIN = 10_000;
  * next owner ids, which are tried from now on; what `stream` says counts no more, unless it ends something; and if the coordinator may have
  * heard of that end, it may have released everything, so holds are suspended or lost.
  */
-export abstract class Moving extends Resume {
-  /** Handles a message of the coordinator on this stream. */
-  abstract message(now: Moment, number: number, message: SessionResponse): void;
+export class Moving {
+  constructor(
+    readonly state: State,
+    readonly requests: Requests,
+    readonly resume: Resume,
+    /** Handles a message of the coordinator on this stream. */
+    readonly message: (now: Moment, number: number, message: SessionResponse) => void,
+  ) {}
 
   /**
    * Opens the session on a new connection, at once or as soon as the present stream has answered its requests. Returns the number of the
    * new stream.
    */
   connected(now: Moment, endpoint: string): number {
-    this.expire(now);
-    this.lastStream++;
-    this.next = new Stream(this.lastStream, endpoint, now + SETTLING);
+    this.requests.expire(now);
+    this.state.lastStream++;
+    this.state.next = new Stream(this.state.lastStream, endpoint, now + SETTLING);
     this.askNextIfDue(now);
-    return this.lastStream;
+    return this.state.lastStream;
   }
 
   /**
@@ -48,8 +55,8 @@ export abstract class Moving extends Resume {
    * again by itself.
    */
   askToMove(): void {
-    if (this.stream?.moveAgainAt === NEVER) {
-      this.stream.isToMove = true;
+    if (this.state.stream?.moveAgainAt === NEVER) {
+      this.state.stream.isToMove = true;
     }
   }
 
@@ -58,16 +65,16 @@ export abstract class Moving extends Resume {
    * a pause. Returns whether it stays.
    */
   staysAfterRound(now: Moment): boolean {
-    if (!this.stream || this.stream.mustBeLeft) {
+    if (!this.state.stream || this.state.stream.mustBeLeft) {
       return false;
     }
-    this.stream.isToMove = false;
-    this.stream.moveAgainAt = after(now, MOVE_AGAIN);
-    this.sendUnsent(now);
+    this.state.stream.isToMove = false;
+    this.state.stream.moveAgainAt = after(now, MOVE_AGAIN);
+    this.requests.sendUnsent(now);
     return true;
   }
 
-  protected tickMoveAgain(now: Moment, stream: Stream): void {
+  tickMoveAgain(now: Moment, stream: Stream): void {
     if (stream.moveAgainAt <= now) {
       stream.moveAgainAt = NEVER;
       stream.isToMove = true;
@@ -76,20 +83,20 @@ export abstract class Moving extends Resume {
 
   /** Returns the time limit of an attempt, to connect and again to open: not all of the time that is left to the holds. */
   attemptLimit(now: Moment): number {
-    const { openTimeout } = this.options;
-    const deadline = this.holds.firstDeadline(now);
+    const { openTimeout } = this.state.options;
+    const deadline = this.state.holds.firstDeadline(now);
     return deadline === NEVER
       ? openTimeout
       : Math.min(Math.max(since(deadline, now) / 3, SHORTEST_ATTEMPT), openTimeout);
   }
 
-  protected askNextIfDue(now: Moment): void {
-    const { next, stream } = this;
+  askNextIfDue(now: Moment): void {
+    const { next, stream } = this.state;
     if (!next || next.isAsked) {
       return;
     }
     const mayAnswer = stream && !stream.isSilent && stream.isHeard;
-    if (!mayAnswer || next.openBy <= now || !this.isUnsettled) {
+    if (!mayAnswer || next.openBy <= now || !this.state.isUnsettled) {
       this.#askNext(now, next);
     }
   }
@@ -98,17 +105,17 @@ export abstract class Moving extends Resume {
     // Noted before the messages are handed on.
     next.begin(now, now + this.attemptLimit(now));
     const id = next.numberRequest({ kind: "open" });
-    for (const open of this.opens(now, next)) {
-      this.send(next, message(id, { case: "open", value: open }));
+    for (const open of this.resume.opens(now, next)) {
+      this.state.send(next, message(id, { case: "open", value: open }));
     }
-    if (this.stream?.isHeard) {
-      this.stream.hearing = "withheld";
+    if (this.state.stream?.isHeard) {
+      this.state.stream.hearing = "withheld";
     }
   }
 
-  protected tickNext(now: Moment): void {
+  tickNext(now: Moment): void {
     this.askNextIfDue(now);
-    const { next } = this;
+    const { next } = this.state;
     if (next && next.openBy <= now) {
       const took = since(now, next.heartbeats.began);
       this.#giveUpNext(now, next, new ConnectError(next.endpoint, "timed_out", undefined, took));
@@ -118,17 +125,13 @@ export abstract class Moving extends Resume {
   /** Gives up the attempt to open a session on the next stream. */
   #giveUpNext(now: Moment, next: Stream, error: ConnectError): void {
     this.attemptFailed(now, fateOf(error));
-    this.put({ kind: "hang_up", stream: next.number, error });
+    this.state.put({ kind: "hang_up", stream: next.number, error });
   }
 
   /** Handles a message on the stream that the session is being opened on. */
-  protected messageOfNext(
-    now: Moment,
-    next: Stream,
-    { requestId, response }: SessionResponse,
-  ): void {
+  messageOfNext(now: Moment, next: Stream, { requestId, response }: SessionResponse): void {
     if (response.case === "opened") {
-      this.openedInPart(now, Number(requestId), response.value);
+      this.resume.openedInPart(now, Number(requestId), response.value);
     } else if (response.case === "error") {
       this.#giveUpNext(now, next, ConnectError.of(next.endpoint, failureOf(response.value)));
     }
@@ -136,27 +139,27 @@ export abstract class Moving extends Resume {
 
   /** Handles the end of the next stream, on which the session did not open. */
   attemptFailed(now: Moment, fate: Fate): void {
-    const { next } = this;
+    const { next } = this.state;
     if (!next) {
       return;
     }
-    this.next = undefined;
+    this.state.next = undefined;
     if (next.isAsked) {
       this.#attemptEnded(now, fate, (ids) => ids.next !== undefined);
-      this.settleAttempt(fate);
+      this.resume.settleAttempt(fate);
       this.#listenAgain(now, fate);
     }
-    this.sendUnsent(now);
-    this.leaveIfDrained(now);
+    this.requests.sendUnsent(now);
+    this.requests.leaveIfDrained(now);
   }
 
   /** Ends or suspends what a stream that has ended may have taken over. */
   #attemptEnded(now: Moment, fate: Fate, mayHaveMoved: (ids: Ids) => boolean): void {
     if (fate === "dropped") {
       // As when the stream ends that it is on, which this one may have become.
-      this.holds.attemptDropped(now, this.options.grace, mayHaveMoved);
+      this.state.holds.attemptDropped(now, this.state.options.grace, mayHaveMoved);
     } else if (fate === "ended") {
-      this.holds.attemptDropped(now, 0, mayHaveMoved);
+      this.state.holds.attemptDropped(now, 0, mayHaveMoved);
     }
   }
 
@@ -164,24 +167,24 @@ export abstract class Moving extends Resume {
    * Handles the losses that a coordinator reports which may not be the one that has the holds. A hold that is lost without need does no
    * harm.
    */
-  protected lostInDoubt(now: Moment, locks: readonly LostLock[]): void {
+  lostInDoubt(now: Moment, locks: readonly LostLock[]): void {
     const lost = new Map<OwnerId, LostReason>();
     for (const lock of locks) {
       const reason = lostReason(lock.reason);
       // The client's own resume does that.
       if (reason !== "resumed") {
-        this.options.log.warn(
+        this.state.options.log.warn(
           `lost lock ${JSON.stringify(lock.name)}, as a coordinator says: ${reason}`,
         );
         lost.set(toId(lock.ownerId), reason);
       }
     }
-    this.holds.lostInDoubt(now, lost);
+    this.state.holds.lostInDoubt(now, lost);
   }
 
   /** Handles a message on a stream that did not open in time. */
   overdueMessage(now: Moment, { response }: SessionResponse): void {
-    this.expire(now);
+    this.requests.expire(now);
     switch (response.case) {
       case "lost":
         this.lostInDoubt(now, response.value.locks);
@@ -204,13 +207,13 @@ export abstract class Moving extends Resume {
    * end for the client's, and released what this session had tried to take over.
    */
   overdueEnded(now: Moment, fate: Fate): void {
-    this.expire(now);
+    this.requests.expire(now);
     this.#attemptEnded(now, fate, (ids) => ids.areInDoubt);
   }
 
   /** Handles the messages withheld from the stream before, if nothing was taken over from it. */
   #listenAgain(now: Moment, fate: Fate): void {
-    const { stream } = this;
+    const { stream } = this.state;
     if (!stream) {
       return;
     }

@@ -19,9 +19,9 @@ import { type LostReason, lostReason } from "../reason";
 import { fromDuration, type OwnerId, toDuration, toId } from "../wire";
 import type { Fate } from "./fate";
 import { DONE, type Granted, type Waiting } from "./pending";
-import { Requests } from "./requests";
+import type { Requests } from "./requests";
 import { isTry, label } from "./spec";
-import { inOrder } from "./state";
+import { inOrder, type State } from "./state";
 import type { Asked, Stream } from "./stream";
 
 /** The most bytes of resume in one message. */
@@ -31,10 +31,15 @@ const LONGEST_RESUME = 1 << 20;
 type Outcomes = Map<number, LostReason | undefined>;
 
 /** The opening of a session on another stream, and what that resumes. */
-export class Resume extends Requests {
+export class Resume {
+  constructor(
+    readonly state: State,
+    readonly requests: Requests,
+  ) {}
+
   /** Returns the messages that open the session on the next stream. */
-  protected opens(now: Moment, next: Stream): SessionOpen[] {
-    const { open, draw } = this.options;
+  opens(now: Moment, next: Stream): SessionOpen[] {
+    const { open, draw } = this.state.options;
     const first = create(SessionOpenSchema, {
       clientName: open.clientName,
       metadata: open.metadata,
@@ -42,17 +47,17 @@ export class Resume extends Requests {
       ...(open.disconnectGrace && { disconnectGrace: open.disconnectGrace }),
     });
     const resumes: SessionResume[] = [];
-    for (const { owned, token, holdCount } of this.holds.resumable(now)) {
+    for (const { owned, token, holdCount } of this.state.holds.resumable(now)) {
       const value = create(ResumedHoldSchema, { fencingToken: token, holdCount });
       const asked = { hold: owned.number };
       resumes.push(next.resume(owned.name, owned.ids, draw(), asked, { case: "hold", value }));
       // Another coordinator's default may be shorter, and must not end what holds still count on.
-      if (this.ttl > 0) {
-        first.ttl = toDuration(this.ttl);
+      if (this.state.ttl > 0) {
+        first.ttl = toDuration(this.state.ttl);
       }
     }
-    for (const acquire of inOrder(this.waiting)) {
-      const waits = this.waiting.get(acquire);
+    for (const acquire of inOrder(this.state.waiting)) {
+      const waits = this.state.waiting.get(acquire);
       if (!waits?.ticket) {
         continue;
       }
@@ -78,25 +83,25 @@ export class Resume extends Requests {
         resumed.add(asked.hold);
       }
     }
-    for (const request of this.stream?.inFlight.values() ?? []) {
+    for (const request of this.state.stream?.inFlight.values() ?? []) {
       if (request.kind === "release") {
         request.release.isCounted = resumed.has(request.release.owned.number);
       }
     }
-    for (const asked of this.unsentReleases) {
+    for (const asked of this.state.unsentReleases) {
       asked.isCounted = resumed.has(asked.owned.number);
     }
   }
 
   /** Ends an attempt to resume that had no result that this session knows of. */
-  protected settleAttempt(fate: Fate): void {
-    const all = [...this.holds.ids()];
-    for (const { ticket } of this.waiting.values()) {
+  settleAttempt(fate: Fate): void {
+    const all = [...this.state.holds.ids()];
+    for (const { ticket } of this.state.waiting.values()) {
       if (ticket) {
         all.push(ticket);
       }
     }
-    for (const asked of this.unsentReleases) {
+    for (const asked of this.state.unsentReleases) {
       asked.isCounted = false;
       all.push(asked.owned.ids);
     }
@@ -110,8 +115,8 @@ export class Resume extends Requests {
   }
 
   /** Adds a part of the answer to open. */
-  protected openedInPart(now: Moment, id: number, part: SessionOpened): void {
-    const { next } = this;
+  openedInPart(now: Moment, id: number, part: SessionOpened): void {
+    const { next } = this.state;
     if (!next) {
       return;
     }
@@ -131,17 +136,17 @@ export class Resume extends Requests {
 
   /** Makes the next stream the session's own, with what it resumed. It replaces the former one. */
   #openedOn(now: Moment, next: Stream, answer: SessionOpened): void {
-    const former = this.stream;
-    this.next = undefined;
+    const former = this.state.stream;
+    this.state.next = undefined;
     // Each stream numbers its requests anew: no number of the former may be taken for one of this one.
-    for (const waits of this.waiting.values()) {
+    for (const waits of this.state.waiting.values()) {
       waits.unsend();
     }
     next.opening = undefined;
     const info = next.open(now, answer);
-    this.ttl = info.ttl;
-    this.stream = next;
-    const known = this.holds.numbers();
+    this.state.ttl = info.ttl;
+    this.state.stream = next;
+    const known = this.state.holds.numbers();
     const outcomes = this.#resumed(now, next, answer);
     next.resuming.clear();
     let isLeftBehind = false;
@@ -151,26 +156,26 @@ export class Resume extends Requests {
       }
       isLeftBehind = true;
       // Lost, but it may be with another stream that did not answer: then it is still to be given back.
-      if (!this.holds.isInDoubt(number)) {
-        this.holds.forget(number, now, "session_ended");
+      if (!this.state.holds.isInDoubt(number)) {
+        this.state.holds.forget(number, now, "session_ended");
       }
     }
     if (former) {
       this.#leave(former, isLeftBehind);
     }
-    this.resumeUntil = NEVER;
-    this.stoppedUntil = NEVER;
-    this.unreachable = undefined;
-    this.put({ kind: "opened", stream: next.number, info });
+    this.state.resumeUntil = NEVER;
+    this.state.stoppedUntil = NEVER;
+    this.state.unreachable = undefined;
+    this.state.put({ kind: "opened", stream: next.number, info });
     this.#settleUnsent(outcomes, former !== undefined);
-    this.sendUnsent(now);
-    this.wakeForWaits();
+    this.requests.sendUnsent(now);
+    this.requests.wakeForWaits();
   }
 
   /** Settles what the new stream was asked to resume. */
   #resumed(now: Moment, stream: Stream, answer: SessionOpened): Outcomes {
     const sentAt = stream.heartbeats.began;
-    const deadline = this.deadline(sentAt, fromDuration(answer.validFor));
+    const deadline = this.state.deadline(sentAt, fromDuration(answer.validFor));
     const outcomes: Outcomes = new Map();
     const refused = new Map<OwnerId, LostReason>();
     for (const lock of answer.refused) {
@@ -187,13 +192,13 @@ export class Resume extends Requests {
         this.#resumedPlace(now, asked, lock, reason, sentAt, deadline);
       } else if (lock) {
         outcomes.set(asked.hold, undefined);
-        const endsAt = lock.endsIn ? this.deadline(sentAt, fromDuration(lock.endsIn)) : NEVER;
-        this.holds.resumed(asked.hold, now, deadline, endsAt);
+        const endsAt = lock.endsIn ? this.state.deadline(sentAt, fromDuration(lock.endsIn)) : NEVER;
+        this.state.holds.resumed(asked.hold, now, deadline, endsAt);
       } else {
         // What a coordinator says nothing of has ended with the stream before.
         const lost = reason ?? "session_ended";
         outcomes.set(asked.hold, lost);
-        this.holds.forget(asked.hold, now, lost);
+        this.state.holds.forget(asked.hold, now, lost);
       }
     }
     return outcomes;
@@ -214,8 +219,8 @@ export class Resume extends Requests {
     } else if (reason === "permission_revoked") {
       this.#endedWait(asked, (name) => acquireRefused(name, mayNotWait()));
     } else {
-      this.answered(asked.requestId);
-      this.askAgain(asked.acquire);
+      this.requests.answered(asked.requestId);
+      this.requests.askAgain(asked.acquire);
     }
   }
 
@@ -224,11 +229,11 @@ export class Resume extends Requests {
     asked: { acquire: number; requestId: number },
     error: (lock: string) => AcquireError,
   ): void {
-    this.answered(asked.requestId);
-    const waits = this.waiting.get(asked.acquire);
+    this.requests.answered(asked.requestId);
+    const waits = this.state.waiting.get(asked.acquire);
     if (waits) {
-      this.waiting.delete(asked.acquire);
-      this.failAcquire(waits, error);
+      this.state.waiting.delete(asked.acquire);
+      this.state.fail(waits, error);
     }
   }
 
@@ -239,10 +244,10 @@ export class Resume extends Requests {
     sentAt: Moment,
     deadline: Moment,
   ): void {
-    const waits = this.waiting.get(asked.acquire);
+    const waits = this.state.waiting.get(asked.acquire);
     if (lock.what.case === "hold") {
       // It has come to a grant.
-      this.answered(asked.requestId);
+      this.requests.answered(asked.requestId);
       const { fencingToken, holdCount } = lock.what.value;
       const grant = create(GrantedLockSchema, {
         name: lock.name,
@@ -252,19 +257,19 @@ export class Resume extends Requests {
         permits: lock.permits,
       });
       if (waits && now < deadline) {
-        this.waiting.delete(asked.acquire);
+        this.state.waiting.delete(asked.acquire);
         this.hold(waits, [grant], [lock], sentAt, deadline);
       } else {
-        this.giveBack([grant]);
-        this.askAgain(asked.acquire);
+        this.requests.giveBack([grant]);
+        this.requests.askAgain(asked.acquire);
       }
     } else if (waits) {
       waits.sentAs = asked.requestId;
       waits.isQueued = true;
       waits.ticket?.resumed();
-    } else if (this.stream) {
+    } else if (this.state.stream) {
       // Nobody waits for it any more.
-      this.send(this.stream, this.stream.cancel(asked.requestId, asked.actor));
+      this.state.send(this.state.stream, this.state.stream.cancel(asked.requestId, asked.actor));
     }
   }
 
@@ -272,7 +277,7 @@ export class Resume extends Requests {
    * Hands the granted locks to the caller. They are good until the deadline, or until their bounds, which count from when the heartbeat
    * was sent that the coordinator had heard.
    */
-  protected hold(
+  hold(
     asked: Waiting,
     locks: readonly GrantedLock[],
     bounded: readonly Pick<BoundedLock, "ownerId" | "endsIn">[],
@@ -282,47 +287,52 @@ export class Resume extends Requests {
     const result: Granted[] = locks.map((lock, index) => {
       const id = toId(lock.ownerId);
       const bound = bounded.find(({ ownerId }) => toId(ownerId) === id)?.endsIn;
-      const endsAt = bound ? this.deadline(sentAt, fromDuration(bound)) : NEVER;
+      const endsAt = bound ? this.state.deadline(sentAt, fromDuration(bound)) : NEVER;
       // Coordinators that name no number grant all that was asked for.
       const permits = lock.permits || (asked.spec.locks[index]?.permits ?? 0);
       const lease = new Lease(lock.name, lock.fencingToken, permits, deadline, endsAt);
-      const key = this.holds.insert(lease, id, asked.spec.lockDelay, Math.min(deadline, endsAt));
+      const key = this.state.holds.insert(
+        lease,
+        id,
+        asked.spec.lockDelay,
+        Math.min(deadline, endsAt),
+      );
       return { key, lease, holdCount: lock.holdCount };
     });
-    this.put({ kind: "acquired", call: asked.call, result });
+    this.state.put({ kind: "acquired", call: asked.call, result });
   }
 
   /** Closes the stream that the session has moved from: no grant owns the holds that are left on it. */
   #leave(former: Stream, isLeftBehind: boolean): void {
     // What is lost, but is to stay closed for its lock-delay, must not be released cleanly.
     if (!former.isClosing && !isLeftBehind) {
-      this.send(former, former.close());
+      this.state.send(former, former.close());
     }
-    for (const acquire of this.putOffUnanswered(former)) {
+    for (const acquire of this.state.putOffUnanswered(former)) {
       // With a number again it was resumed.
-      const asked = this.waiting.get(acquire);
+      const asked = this.state.waiting.get(acquire);
       if (asked?.sentAs !== 0) {
         continue;
       }
       if (isTry(asked.spec)) {
         // It may have been granted, and asking again could find that.
-        this.waiting.delete(acquire);
-        this.failAcquire(asked, unconnected);
+        this.state.waiting.delete(acquire);
+        this.state.fail(asked, unconnected);
       } else {
-        this.askAgain(acquire);
+        this.requests.askAgain(acquire);
       }
     }
   }
 
   /** Settles the releases from before the stream opened: the resume carried them out, or they are still to be sent. */
   #settleUnsent(outcomes: Outcomes, hasMoved: boolean): void {
-    const releases = this.unsentReleases;
-    this.unsentReleases = [];
+    const releases = this.state.unsentReleases;
+    this.state.unsentReleases = [];
     for (const asked of releases) {
       const { number } = asked.owned;
       const reason = outcomes.get(number);
       if (outcomes.has(number) && asked.isCounted) {
-        this.reply(asked.reply, reason ? { outcome: "lost", reason } : DONE);
+        this.state.reply(asked.reply, reason ? { outcome: "lost", reason } : DONE);
         continue;
       }
       if (!outcomes.has(number)) {
@@ -334,7 +344,7 @@ export class Resume extends Requests {
       }
       asked.isCounted = false;
       asked.index = 0;
-      this.unsentReleases.push(asked);
+      this.state.unsentReleases.push(asked);
     }
   }
 }

@@ -1,9 +1,9 @@
+import { isDeepStrictEqual } from "node:util";
 import { create } from "@bufbuild/protobuf";
 import { checkName, checkNumber, shown } from "../checks";
 import { invalidField } from "../failure";
 import {
   type GrantedLock,
-  LockSpecSchema,
   type SessionAcquire,
   SessionAcquireSchema,
 } from "../generated/leasehold/v1/session_pb";
@@ -47,13 +47,13 @@ const LARGEST_LIMIT = 1_000_000;
 /** The most locks of one acquire. */
 export const MOST_LOCKS = 1000;
 
-/** Checks whether it can be sent as it is meant. Throws what a coordinator would answer to it. */
-export function checkSpec(spec: AcquireSpec): void {
-  if (spec.locks.length < 1 || spec.locks.length > MOST_LOCKS) {
+/** Checks whether locks can be asked for as they are meant. Throws what a coordinator would answer. */
+export function checkLocks(locks: readonly LockSpec[]): void {
+  if (locks.length < 1 || locks.length > MOST_LOCKS) {
     throw invalidField("locks", "must be 1 to 64 locks");
   }
   const names = new Set<string>();
-  for (const lock of spec.locks) {
+  for (const lock of locks) {
     checkName(lock.name);
     names.add(lock.name);
     if (lock.mode === LockMode.SEMAPHORE) {
@@ -63,7 +63,7 @@ export function checkSpec(spec: AcquireSpec): void {
       checkNumber(lock.limitRevision, "limitRevision", 0);
     }
   }
-  if (names.size < spec.locks.length) {
+  if (names.size < locks.length) {
     throw invalidField("locks", "must be locks of different names");
   }
 }
@@ -87,60 +87,28 @@ export function isOf(spec: AcquireSpec, locks: readonly GrantedLock[]): boolean 
   );
 }
 
-/** Returns whether one mode describes both. */
-function areInSameMode(one: LockSpec, other: LockSpec): boolean {
-  return (
-    one.mode === other.mode &&
-    one.permits === other.permits &&
-    one.atLeast === other.atLeast &&
-    one.limit === other.limit &&
-    one.limitRevision === other.limitRevision
-  );
+/** Returns the mode of a lock, as the protocol has it. */
+export function modeOf({ mode, permits, limit, limitRevision, atLeast = 0 }: LockSpec) {
+  return { mode, permits, limit, limitRevision, permitsAtLeast: atLeast };
 }
 
 /** Returns the request, with the rest of the wait. */
 export function acquireMessage(spec: AcquireSpec, wait: number | undefined): SessionAcquire {
-  const message = create(SessionAcquireSchema, {
-    value: spec.value,
+  const { locks, value, lockDelay, maxHold } = spec;
+  const [first] = locks as readonly [LockSpec, ...LockSpec[]];
+  const mode = modeOf(first);
+  const isOneMode = locks.every((lock) => lock === first || isDeepStrictEqual(modeOf(lock), mode));
+  const names = locks.map(({ name }) => name);
+  return create(SessionAcquireSchema, {
+    value,
     actor: BigInt(spec.actor),
     reentrant: spec.isReentrant,
+    ...(wait !== undefined && { wait: toDuration(wait) }),
+    ...(lockDelay > 0 && { lockDelay: toDuration(lockDelay) }),
+    ...(maxHold > 0 && { maxHold: toDuration(maxHold) }),
+    // Coordinators of every version know one mode for all.
+    ...(isOneMode
+      ? { ...mode, ...(spec.isOfSeveral ? { names } : { name: first.name }) }
+      : { locks: locks.map((lock) => ({ name: lock.name, ...modeOf(lock) })) }),
   });
-  if (wait !== undefined) {
-    message.wait = toDuration(wait);
-  }
-  if (spec.lockDelay > 0) {
-    message.lockDelay = toDuration(spec.lockDelay);
-  }
-  if (spec.maxHold > 0) {
-    message.maxHold = toDuration(spec.maxHold);
-  }
-  const [first] = spec.locks;
-  if (!first) {
-    return message;
-  }
-  if (!spec.locks.every((lock) => areInSameMode(lock, first))) {
-    message.locks = spec.locks.map((lock) =>
-      create(LockSpecSchema, {
-        name: lock.name,
-        mode: lock.mode,
-        permits: lock.permits,
-        limit: lock.limit,
-        limitRevision: lock.limitRevision,
-        permitsAtLeast: lock.atLeast ?? 0,
-      }),
-    );
-    return message;
-  }
-  // Coordinators of every version know one mode for all.
-  message.mode = first.mode;
-  message.permits = first.permits;
-  message.limit = first.limit;
-  message.limitRevision = first.limitRevision;
-  message.permitsAtLeast = first.atLeast ?? 0;
-  if (spec.isOfSeveral) {
-    message.names = spec.locks.map((lock) => lock.name);
-  } else {
-    message.name = first.name;
-  }
-  return message;
 }

@@ -115,7 +115,7 @@ export class State {
   }
 
   /** Whether the session has nothing, waits for nothing, and is asked for nothing. */
-  protected get isIdle(): boolean {
+  get isIdle(): boolean {
     return (
       this.holds.isEmpty &&
       this.waiting.size === 0 &&
@@ -129,12 +129,12 @@ export class State {
   }
 
   /** Whether releases and changes can be sent: not while they could cross a change of owner. */
-  protected get takesChanges(): boolean {
+  get takesChanges(): boolean {
     return (this.stream?.isHeard ?? false) && !this.next;
   }
 
   /** Whether an answer is about to come. */
-  protected get isUnsettled(): boolean {
+  get isUnsettled(): boolean {
     for (const request of this.stream?.inFlight.values() ?? []) {
       if (request.kind === "release" || request.kind === "change") {
         return true;
@@ -164,18 +164,18 @@ export class State {
     return alarm;
   }
 
-  protected put(output: Output): void {
+  put(output: Output): void {
     this.outputs.push(output);
   }
 
-  protected send(on: Stream, request: SessionRequest | undefined): void {
+  send(on: Stream, request: SessionRequest | undefined): void {
     if (request) {
       this.put({ kind: "send", stream: on.number, request });
     }
   }
 
   /** Answers, unless nobody waits, or the caller was already told that its request was not confirmed in time. */
-  protected reply(number: number, result: HoldResult): void {
+  reply(number: number, result: HoldResult): void {
     const call = number === 0 ? undefined : this.replies.take(number);
     if (call) {
       this.put({ kind: "hold_done", call, result });
@@ -183,18 +183,18 @@ export class State {
   }
 
   /** Answers an acquire with an error. */
-  protected fail(asked: Waiting, error: AcquireError): void {
-    this.put({ kind: "acquired", call: asked.call, result: error });
+  fail({ call, spec }: Waiting, error: (lock: string) => AcquireError): void {
+    this.put({ kind: "acquired", call, result: error(label(spec)) });
   }
 
-  protected failWaiting(which: (asked: Waiting) => boolean, error: (lock: string) => AcquireError) {
+  failWaiting(which: (asked: Waiting) => boolean, error: (lock: string) => AcquireError) {
     for (const failed of this.takeWaiting(which)) {
-      this.fail(failed, error(label(failed.spec)));
+      this.fail(failed, error);
     }
   }
 
   /** Removes those acquires, and returns them in the order in which they were asked for. */
-  protected takeWaiting(which: (asked: Waiting) => boolean): Waiting[] {
+  takeWaiting(which: (asked: Waiting) => boolean): Waiting[] {
     const taken: Waiting[] = [];
     for (const id of inOrder(this.waiting)) {
       const asked = this.waiting.get(id);
@@ -207,7 +207,7 @@ export class State {
   }
 
   /** Fails all outstanding changes and releases of the last stream, except releases of holds that another stream may have. */
-  protected giveUpUnsent(): void {
+  giveUpUnsent(): void {
     for (const asked of this.unsentChanges) {
       this.reply(asked.reply, UNCONFIRMED);
     }
@@ -225,7 +225,7 @@ export class State {
    * Keeps what this stream was asked about holds, and has not answered, for the next one. Returns the acquires that it has not answered,
    * in the order in which they were asked.
    */
-  protected putOffUnanswered(stream: Stream): number[] {
+  putOffUnanswered(stream: Stream): number[] {
     const repeated = this.unsentReleases.filter((asked) => asked.retryAt !== NEVER);
     const kept = this.unsentReleases.filter((asked) => asked.retryAt === NEVER);
     const acquires: number[] = [];
@@ -246,7 +246,7 @@ export class State {
   }
 
   /** Returns the deadline of what is good for this long from then on, by a clock that may be behind. */
-  protected deadline(from: Moment, validFor: number): Moment {
+  deadline(from: Moment, validFor: number): Moment {
     return from + validFor - this.options.clockError;
   }
 }
