@@ -5,6 +5,7 @@
  */
 
 import type { Client } from "./client";
+import { Work } from "./running";
 
 /** Shortest TTL that coordinators take unless they are configured otherwise. */
 const SHORTEST_TTL = 1000;
@@ -27,6 +28,7 @@ export interface RunCoordinatorOptions {
 /** Coordinator of runs, as node-cron expects it. */
 export interface RunCoordinator {
   shouldRun(key: string, ttlMs: number): Promise<boolean>;
+  onComplete(key: string): void;
 }
 
 /**
@@ -34,18 +36,34 @@ export interface RunCoordinator {
  *
  * Each slot of a task is a detached lock, which is taken without waiting and never released: a process whose clock is late, or that starts
  * within that time, must not run the slot once more. If no coordinator can be reached, `shouldRun` rejects, and node-cron skips the slot.
+ *
+ * `client.close()` waits for runs that have begun, for at most `closeTimeout`, and aborts the signal `client.closing`.
  */
 export function runCoordinator(
   client: Client,
   options: RunCoordinatorOptions = {},
 ): RunCoordinator {
   const { prefix = "cron/", clockDifference = 60_000, clientName } = options;
+  const { works } = client.calls;
+  const runs = new Map<string, Work>();
   return {
     async shouldRun(key, ttlMs) {
       // The lease is a hint of node-cron's: a coordinator refuses more than its longest TTL.
       const ttl = Math.max(SHORTEST_TTL, clockDifference, Math.min(ttlMs, LONGEST_TTL));
       const lock = await client.detachedLock(`${prefix}${key}`, { ttl, clientName }).tryAcquire();
-      return lock !== null;
+      const run = new Work([`${prefix}${key}`]);
+      if (!lock || !works.begin(run)) {
+        return false;
+      }
+      runs.set(key, run);
+      return true;
+    },
+    onComplete(key) {
+      const run = runs.get(key);
+      if (run) {
+        runs.delete(key);
+        works.finish(run);
+      }
     },
   };
 }

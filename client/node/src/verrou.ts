@@ -7,8 +7,9 @@
 import { Actor } from "./actor";
 import type { Client } from "./client";
 import type { DetachedLock } from "./detached";
-import { HoldError, LockLostError } from "./errors";
+import { AcquireError, HoldError, LockLostError } from "./errors";
 import type { Hold } from "./hold";
+import { Work } from "./running";
 
 /** Store of locks, as verrou expects it. */
 export interface LockStore {
@@ -23,6 +24,11 @@ export interface LockStore {
 export interface VerrouStoreOptions {
   /** Prefix of the locks' names. Default: `verrou/`. */
   prefix?: string | undefined;
+  /**
+   * Whether `client.close()` waits until this process has released its locks, for at most `closeTimeout`: as long as `run` works. Set it to
+   * false if another process releases them. Default: true.
+   */
+  closeWaits?: boolean | undefined;
 }
 
 /**
@@ -32,19 +38,32 @@ export interface VerrouStoreOptions {
  * without a TTL lasts as long as this process, by the client's session; only this process can release it.
  */
 export function verrouStore(client: Client, options: VerrouStoreOptions = {}): LockStore {
-  return new VerrouStore(client, options.prefix ?? "verrou/");
+  return new VerrouStore(client, options);
 }
 
 class VerrouStore implements LockStore {
   readonly #client: Client;
   readonly #prefix: string;
-  /** What this process has saved, by name and owner. */
-  readonly #saved = new Map<string, DetachedLock | Hold>();
+  readonly #closeWaits: boolean;
+  /** What this process has saved, by name and owner, and what to call when it has ended. */
+  readonly #saved = new Map<string, { lock: DetachedLock | Hold; end: () => void }>();
   readonly #saving = new Set<string>();
 
-  constructor(client: Client, prefix: string) {
+  constructor(client: Client, { prefix = "verrou/", closeWaits = true }: VerrouStoreOptions) {
     this.#client = client;
     this.#prefix = prefix;
+    this.#closeWaits = closeWaits;
+    client.closing.addEventListener("abort", () => this.#forgetEnded());
+  }
+
+  /** Forgets what has ended by itself: no close waits for it. */
+  #forgetEnded(): void {
+    for (const [saved, { lock, end }] of this.#saved) {
+      if ("renew" in lock ? !lock.isHeld : lock.error) {
+        this.#saved.delete(saved);
+        end();
+      }
+    }
   }
 
   async save(key: string, owner: string, ttl: number | null): Promise<boolean> {
@@ -62,17 +81,14 @@ class VerrouStore implements LockStore {
   }
 
   async #save(key: string, owner: string, ttl: number | null): Promise<boolean> {
-    for (const [saved, lock] of this.#saved) {
-      if (!lock.isHeld) {
-        this.#saved.delete(saved);
-      }
-    }
+    this.#forgetEnded();
     const former = this.#saved.get(id(key, owner));
     if (former) {
       const { holders } = await this.#client.admin.getLock(this.#name(key));
-      if (holders.some(({ token }) => token === former.token)) {
+      if (holders.some(({ token }) => token === former.lock.token)) {
         return false;
       }
+      former.end();
     }
     // verrou knows no flows: whoever else asks finds the lock taken.
     const actor = new Actor();
@@ -80,17 +96,31 @@ class VerrouStore implements LockStore {
       ttl === null
         ? await this.#client.lock(this.#name(key), { value: owner, actor }).tryAcquire()
         : await this.#detached(key, owner, ttl).tryAcquire();
-    if (lock) {
-      this.#saved.set(id(key, owner), lock);
+    if (!lock) {
+      return false;
     }
-    return lock !== null;
+    // verrou does not tell `run` from `acquire`: all count as work from the grant to the release.
+    const work = new Work([lock.name]);
+    const { works } = "renew" in lock ? this.#client.calls : lock.core;
+    if (this.#closeWaits && !works.begin(work)) {
+      // The grant came as the client was being closed.
+      await lock.release();
+      throw new AcquireError(lock.name, { kind: "closed" });
+    }
+    this.#saved.set(id(key, owner), { lock, end: () => works.finish(work) });
+    return true;
   }
 
   async delete(key: string, owner: string): Promise<void> {
     const lock = await this.#owned(key, owner);
+    const saved = this.#saved.get(id(key, owner));
     this.#saved.delete(id(key, owner));
-    if (!(await lock?.release())) {
-      await notOwned();
+    try {
+      if (!(await lock?.release())) {
+        await notOwned();
+      }
+    } finally {
+      saved?.end();
     }
   }
 
@@ -134,7 +164,7 @@ class VerrouStore implements LockStore {
   async #owned(key: string, owner: string): Promise<DetachedLock | Hold | undefined> {
     const saved = this.#saved.get(id(key, owner));
     if (saved) {
-      return saved;
+      return saved.lock;
     }
     const { holders } = await this.#client.admin.getLock(this.#name(key));
     const [holder] = holders;

@@ -15,6 +15,7 @@ import {
   type Hold,
   LockLostError,
 } from "../src/index";
+import { verrouStore } from "../src/verrou";
 import { Server } from "./server";
 
 const QUIET = { debug: () => undefined, info: () => undefined, warn: () => undefined };
@@ -35,13 +36,44 @@ function beginning(): { promise: Promise<void>; begun: () => void } {
   return { promise, begun };
 }
 
+/** Times that each way of working is closed in the middle of it, and gets a SIGTERM. */
+const ROUNDS = Number(process.env["CLOSING_ROUNDS"] ?? 100);
+
+type Work = (signal: AbortSignal) => Promise<void>;
+
+async function byVerrou(client: Client, ttl: number | null, work: Work): Promise<void> {
+  const { LockFactory } = await import("@verrou/core");
+  const store = verrouStore(client, { prefix: "" });
+  const lock = new LockFactory(store, { retry: { delay: 5 } }).createLock("rolled", ttl);
+  await lock.run(() => work(client.closing));
+}
+
+/** What has work under the lock "rolled", and ends with it. */
+const WAYS: Record<string, (client: Client, work: Work) => Promise<unknown>> = {
+  with: (client, work) => client.lock("rolled").with((_lock, signal) => work(signal)),
+  "with several": (client, work) => {
+    return client.locks(["rolled", "rolled/too"]).with((_locks, signal) => work(signal));
+  },
+  "run of an election": (client, work) => {
+    const { signal } = new AbortController();
+    const run = client.election("rolled").run({ signal }, (_term, stop) => work(stop));
+    return assert.rejects(run, isClosed);
+  },
+  "run of verrou": (client, work) => byVerrou(client, null, work),
+  "run of verrou with a TTL": (client, work) => byVerrou(client, 30_000, work),
+};
+
+function isClosed(error: unknown): boolean {
+  return error instanceof AcquireError && error.kind === "closed";
+}
+
 /** Process that works under one lock, and closes its client at each SIGTERM; after so many of them it ends. */
-async function worker(url: string, rounds: number): Promise<void> {
+async function worker(url: string, way: string, rounds: number): Promise<void> {
   const say = (what: string) => process.stdout.write(`${what} ${process.hrtime.bigint()}\n`);
   for (let round = 0; round < rounds; round++) {
     const client = await connect(url, { logger: QUIET });
     const closed = once(process, "SIGTERM").then(() => client.close());
-    await client.lock("rolled").with(async (_lock, signal) => {
+    await WAYS[way]?.(client, async (signal) => {
       say("begin");
       await aborted(signal);
       await sleep(5);
@@ -52,7 +84,8 @@ async function worker(url: string, rounds: number): Promise<void> {
 }
 
 if (process.argv[2] === "worker") {
-  void worker(process.argv[3] ?? "", Number(process.argv[4]));
+  const [, , , url = "", way = "", rounds] = process.argv;
+  void worker(url, way, Number(rounds));
 } else {
   tests();
 }
@@ -72,13 +105,42 @@ function tests(): void {
   let names = 0;
   const fresh = () => `closing/${++names}`;
   const open = (options: ClientOptions = {}) => connect(server.url, { logger: QUIET, ...options });
-  const isClosed = (error: unknown) => error instanceof AcquireError && error.kind === "closed";
+  /** Waits until somebody waits for the lock. */
+  const queued = async () => {
+    while ((await rival.admin.getLock("rolled")).waiterCount === 0n) {
+      await sleep(1);
+    }
+  };
 
-  test("a SIGTERM in the middle of work never lets two work at once", async () => {
-    const rounds = 100;
-    const child = spawn(process.execPath, [__filename, "worker", server.url, `${rounds}`], {
-      stdio: ["ignore", "pipe", "inherit"],
+  for (const [way, run] of Object.entries(WAYS)) {
+    test(`a close in the middle of ${way} never lets two work at once`, async () => {
+      for (let round = 0; round < ROUNDS; round++) {
+        const client = await open({ closeTimeout: 600_000 });
+        let isInside = false;
+        const { promise, begun } = beginning();
+        const work = run(client, async (signal) => {
+          isInside = true;
+          begun();
+          await aborted(signal);
+          assert(signal.reason instanceof ClosedError);
+          await sleep(2);
+          isInside = false;
+        });
+        await promise;
+        const next = rival.lock("rolled").with(() => assert(!isInside));
+        await queued();
+        await client.close();
+        assert(!isInside);
+        await Promise.all([work, next]);
+      }
     });
+
+    test(`a SIGTERM in the middle of ${way} never lets two work at once`, () => terminate(way));
+  }
+
+  const terminate = async (way: string) => {
+    const args = [__filename, "worker", server.url, way, `${ROUNDS}`];
+    const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"] });
     const ended = once(child, "exit");
     const spans: { by: string; from: bigint; to: bigint }[] = [];
     let waits: Promise<void> | undefined;
@@ -94,10 +156,7 @@ function tests(): void {
           spans.push({ by: "rival", from: began, to: process.hrtime.bigint() });
         });
         await before;
-        // It is in the queue.
-        while ((await rival.admin.getLock("rolled")).waiterCount === 0n) {
-          await sleep(1);
-        }
+        await queued();
         child.kill("SIGTERM");
       } else {
         spans.push({ by: "worker", from, to: BigInt(at) });
@@ -105,13 +164,13 @@ function tests(): void {
     }
     await waits;
     assert.deepEqual(await ended, [0, null]);
-    assert.equal(spans.length, 2 * rounds);
+    assert.equal(spans.length, 2 * ROUNDS);
     spans.sort((one, other) => Number(one.from - other.from));
     for (const [index, { from }] of spans.entries()) {
       const former = spans[index - 1];
       assert(!former || former.to <= from, `two at once in span ${index}`);
     }
-  });
+  };
 
   test("a close tells work to stop, and waits for it", async () => {
     const name = fresh();

@@ -56,6 +56,31 @@ test("a slot stays taken when its run is over, and says so when nobody can be as
   assert.equal(await other.shouldRun("report:12:01", 10), true);
   const view = await client.admin.getLock("cron/report:12:00");
   assert((view.holders[0]?.ttl ?? 0) > 50_000);
+  one.onComplete("report:12:00");
+  other.onComplete("report:12:01");
   await server.stop();
   await assert.rejects(one.shouldRun("report:12:02", 10));
+});
+
+test("a close in the middle of a run waits for it, and its slot stays taken", async () => {
+  await using server = await Server.start();
+  await using rival = await connect(server.url);
+  const others = runCoordinator(rival);
+  for (let round = 0; round < 100; round++) {
+    const client = await connect(server.url, { closeTimeout: 600_000 });
+    const slots = runCoordinator(client);
+    const key = `report:${round}`;
+    // As node-cron does it.
+    assert.equal(await slots.shouldRun(key, 10), true);
+    let hasEnded = false;
+    client.closing.addEventListener("abort", async () => {
+      assert.equal(await others.shouldRun(key, 10), false);
+      hasEnded = true;
+      slots.onComplete(key);
+    });
+    await client.close();
+    assert(hasEnded);
+    assert.equal(await others.shouldRun(key, 10), false);
+    await assert.rejects(slots.shouldRun(`${key}/next`, 10), /closed/);
+  }
 });

@@ -4,13 +4,15 @@ import { type Client, connect } from "../src/index";
 import { verrouStore } from "../src/verrou";
 import { Server } from "./server";
 
+const QUIET = { debug: () => undefined, info: () => undefined, warn: () => undefined };
 let server: Server;
 let client: Client;
 let stores = 0;
 before(async () => {
   // The kit's shortest TTL is 400 ms.
   server = await Server.start("--min-ttl", "100ms");
-  client = await connect(server.url);
+  // The kit leaves locks behind.
+  client = await connect(server.url, { closeTimeout: 0, logger: QUIET });
 });
 after(async () => {
   await client.close();
@@ -84,7 +86,7 @@ test("a lock is taken also for the flow that has it", async () => {
 
 test("a lock without a TTL lasts as long as the session", async () => {
   const { LockFactory } = await import("@verrou/core");
-  const other = await connect(server.url);
+  const other = await connect(server.url, { closeTimeout: 0, logger: QUIET });
   const lock = new LockFactory(verrouStore(other)).createLock("kept", null);
   assert.equal(await lock.acquireImmediately(), true);
   await lock.extend(1000);
@@ -94,4 +96,32 @@ test("a lock without a TTL lasts as long as the session", async () => {
   await other.close();
   assert.equal(await rival.acquireImmediately(), true);
   await rival.release();
+});
+
+test("a close waits for no lock that has ended, or that another process releases", async () => {
+  const { LockFactory } = await import("@verrou/core");
+  const other = await connect(server.url, { closeTimeout: 600_000 });
+  const locks = new LockFactory(verrouStore(other, { prefix: "verrou/ended/" }));
+  const brief = locks.createLock("brief", 100);
+  await brief.acquire();
+  const forced = locks.createLock("forced", null);
+  await forced.acquire();
+  await client.admin.forceRelease("verrou/ended/forced");
+  const twice = locks.createLock("twice", 60_000);
+  await twice.acquire();
+  await client.admin.forceRelease("verrou/ended/twice");
+  await twice.acquire();
+  await twice.release();
+  const passed = new LockFactory(
+    verrouStore(other, { prefix: "verrou/passed/", closeWaits: false }),
+  );
+  const lock = passed.createLock("on", 60_000);
+  await lock.acquire();
+  while (await brief.isLocked()) {
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+  await new Promise((resolve) => setTimeout(resolve, 200));
+  await other.close();
+  const store = verrouStore(client, { prefix: "verrou/passed/" });
+  await new LockFactory(store).restoreLock(lock.serialize()).release();
 });
