@@ -58,6 +58,34 @@ for (const [index, example] of examples.entries()) {
   });
 }
 
+test("the example of NestJS compiles, and runs a method under its lock", async () => {
+  const readme = readFileSync(join(PACKAGE, "README.md"), "utf8");
+  const [example = ""] = readme.match(/(?<=```ts\n).*?(?=```)/s) ?? [];
+  const main = `
+    import { NestFactory } from "@nestjs/core";
+    const app = await NestFactory.createApplicationContext(AppModule, { logger: false });
+    await app.get(Orders).pay(42);
+    await app.get(Orders).report();
+    await app.close();`;
+  const file = join(project, "nest.mts");
+  writeFileSync(file, example.replaceAll("http://127.0.0.1:7420", server.url) + main);
+  const charge = "exports.charge = (id, token) => console.log('charged', id, token > 0n);";
+  writeFileSync(join(project, "charge.js"), charge);
+  const declared = "export function charge(id: number, token: bigint, options: object): void;";
+  writeFileSync(join(project, "charge.d.ts"), declared);
+  await compile("--experimentalDecorators", "--outDir", project, file);
+  const { stdout } = await run(process.execPath, [join(project, "nest.mjs")]);
+  assert.equal(stdout, "charged 42 true\n");
+});
+
+/** Compiles in the project, as strictly as can be. */
+async function compile(...args: string[]): Promise<void> {
+  const compiler = join(PACKAGE, "node_modules/.bin/tsc");
+  const options = ["--strict", "--skipLibCheck", "--module", "node20", "--target", "es2022"];
+  const types = ["--types", "node", "--typeRoots", join(PACKAGE, "node_modules/@types")];
+  await run(compiler, [...options, ...types, ...args], { cwd: project });
+}
+
 test("the recipes do what they say", async () => {
   cpSync(join(PACKAGE, "examples"), join(project, "examples"), { recursive: true });
   // What the program imports, too: there is one class of each error.
@@ -183,10 +211,5 @@ test("the types are there for both kinds of modules", async () => {
   for (const file of files) {
     writeFileSync(file, program);
   }
-  const compiler = join(PACKAGE, "node_modules/.bin/tsc");
-  const options = ["--noEmit", "--strict", "--skipLibCheck", "--module", "node20"];
-  const types = ["--target", "es2022", "--types", "node", "--typeRoots"];
-  await run(compiler, [...options, ...types, join(PACKAGE, "node_modules/@types"), ...files], {
-    cwd: project,
-  });
+  await compile("--noEmit", ...files);
 });
