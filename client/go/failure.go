@@ -7,10 +7,9 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/encoding/protowire"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	leaseholdv1 "leasehold.dev/go/leasehold/v1"
@@ -173,14 +172,16 @@ func failureFrom(endpoint string, err error) *Failure {
 		}
 	}
 	failure := &Failure{Code: answer.Code(), Message: answer.Message(), Endpoint: endpoint}
-	for _, detail := range answer.Proto().GetDetails() {
-		switch strings.TrimPrefix(detail.GetTypeUrl(), "type.googleapis.com/") {
-		case "google.rpc.ErrorInfo":
-			failure.Reason, failure.Metadata = errorInfo(detail.GetValue())
-		case "google.rpc.BadRequest":
-			failure.Violations = badRequest(detail.GetValue())
-		case "google.rpc.RetryInfo":
-			failure.RetryAfter = retryInfo(detail.GetValue())
+	for _, detail := range answer.Details() {
+		switch detail := detail.(type) {
+		case *errdetails.ErrorInfo:
+			failure.Reason, failure.Metadata = detail.GetReason(), detail.GetMetadata()
+		case *errdetails.BadRequest:
+			for _, violation := range detail.GetFieldViolations() {
+				failure.Violations = append(failure.Violations, FieldViolation{violation.GetField(), violation.GetDescription()})
+			}
+		case *errdetails.RetryInfo:
+			failure.RetryAfter = duration(detail.GetRetryDelay())
 		}
 	}
 	if httpStatus, isHTTP := strings.CutPrefix(failure.Message, "unexpected HTTP status code received from server: "); isHTTP {
@@ -223,85 +224,6 @@ func invalidField(field, description string) *Failure {
 		Reason:     reasonInvalidField,
 		Message:    field + ": " + description,
 		Violations: []FieldViolation{{field, description}},
-	}
-}
-
-// The details of a status are decoded here, by their field numbers, because their Go types are in a module of their own.
-
-func errorInfo(message []byte) (reason string, metadata map[string]string) {
-	eachField(message, func(number protowire.Number, value []byte) {
-		switch number {
-		case 1:
-			reason = string(value)
-		case 3:
-			var key, text string
-			eachField(value, func(number protowire.Number, value []byte) {
-				switch number {
-				case 1:
-					key = string(value)
-				case 2:
-					text = string(value)
-				}
-			})
-			if metadata == nil {
-				metadata = make(map[string]string)
-			}
-			metadata[key] = text
-		}
-	})
-	return reason, metadata
-}
-
-func badRequest(message []byte) (violations []FieldViolation) {
-	eachField(message, func(number protowire.Number, value []byte) {
-		if number != 1 {
-			return
-		}
-		var violation FieldViolation
-		eachField(value, func(number protowire.Number, value []byte) {
-			switch number {
-			case 1:
-				violation.Field = string(value)
-			case 2:
-				violation.Description = string(value)
-			}
-		})
-		violations = append(violations, violation)
-	})
-	return violations
-}
-
-func retryInfo(message []byte) (after time.Duration) {
-	eachField(message, func(number protowire.Number, value []byte) {
-		var delay durationpb.Duration
-		if number == 1 && proto.Unmarshal(value, &delay) == nil {
-			after = duration(&delay)
-		}
-	})
-	return after
-}
-
-// eachField calls f with each length-delimited field of a message, and skips the others.
-func eachField(message []byte, f func(number protowire.Number, value []byte)) {
-	for len(message) > 0 {
-		number, kind, length := protowire.ConsumeTag(message)
-		if length < 0 {
-			return
-		}
-		message = message[length:]
-		if kind == protowire.BytesType {
-			value, length := protowire.ConsumeBytes(message)
-			if length < 0 {
-				return
-			}
-			f(number, value)
-			message = message[length:]
-			continue
-		}
-		if length = protowire.ConsumeFieldValue(number, kind, message); length < 0 {
-			return
-		}
-		message = message[length:]
 	}
 }
 

@@ -9,6 +9,11 @@ import (
 	"testing"
 	"time"
 
+	statuspb "google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/anypb"
+
 	"leasehold.dev/go/internal/clock"
 	leaseholdv1 "leasehold.dev/go/leasehold/v1"
 )
@@ -256,22 +261,27 @@ func TestEndpointsAreCompletedAsPeopleWriteThem(t *testing.T) {
 }
 
 func TestDetailsOfAStatusAreRead(t *testing.T) {
-	// As google.rpc has them: a reason, a domain and metadata; a field violation.
-	info := []byte("\x0a\x0eLIMIT_MISMATCH\x12\x09leasehold\x1a\x0a\x0a\x05limit\x12\x013")
-	reason, metadata := errorInfo(info)
-	if reason != "LIMIT_MISMATCH" || metadata["limit"] != "3" {
-		t.Errorf("got %q %v", reason, metadata)
+	detail := func(name, message string) *anypb.Any {
+		return &anypb.Any{TypeUrl: "type.googleapis.com/google.rpc." + name, Value: []byte(message)}
 	}
-	violations := badRequest([]byte("\x0a\x08\x0a\x01a\x12\x03bad"))
-	if len(violations) != 1 || violations[0] != (FieldViolation{"a", "bad"}) {
-		t.Errorf("got %v", violations)
+	// As they are on the wire: a reason, a domain and metadata; a field violation; a pause.
+	answer := status.FromProto(&statuspb.Status{Code: int32(codes.FailedPrecondition), Message: "no", Details: []*anypb.Any{
+		detail("ErrorInfo", "\x0a\x0eLIMIT_MISMATCH\x12\x09leasehold\x1a\x0a\x0a\x05limit\x12\x013"),
+		detail("BadRequest", "\x0a\x08\x0a\x01a\x12\x03bad"),
+		detail("RetryInfo", "\x0a\x02\x08\x05"),
+		// What can't be decoded, or is not known, is left out.
+		detail("ErrorInfo", "\x0a\xff"),
+		detail("Newer", "\x0a\x00"),
+	}})
+	failure := failureFrom("http://a", answer.Err())
+	if failure.Code != codes.FailedPrecondition || failure.Reason != "LIMIT_MISMATCH" || failure.Metadata["limit"] != "3" {
+		t.Errorf("got %q %v", failure.Reason, failure.Metadata)
 	}
-	if after := retryInfo([]byte("\x0a\x02\x08\x05")); after != 5*time.Second {
-		t.Errorf("got %v", after)
+	if len(failure.Violations) != 1 || failure.Violations[0] != (FieldViolation{"a", "bad"}) {
+		t.Errorf("got %v", failure.Violations)
 	}
-	// What can't be decoded is left out.
-	if reason, metadata := errorInfo([]byte("\x0a\xff")); reason != "" || metadata != nil {
-		t.Errorf("got %q %v", reason, metadata)
+	if failure.RetryAfter != 5*time.Second {
+		t.Errorf("got %v", failure.RetryAfter)
 	}
 }
 
