@@ -83,15 +83,10 @@ func (f *Failure) Retryable() bool {
 	if f.transport {
 		return !f.distrust
 	}
-	if retry, known := retries[f.Reason]; known {
-		return retry
+	if f.Reason != "" {
+		return retried[f.Reason]
 	}
-	switch f.Code {
-	case codes.Unavailable, codes.ResourceExhausted, codes.DeadlineExceeded:
-		return f.Reason == ""
-	default:
-		return false
-	}
+	return f.Code == codes.Unavailable || f.Code == codes.ResourceExhausted || f.Code == codes.DeadlineExceeded
 }
 
 // sentinel returns the error that stands for this failure.
