@@ -152,7 +152,8 @@ type LostError struct {
 
 // Error describes the loss.
 func (e *LostError) Error() string {
-	return fmt.Sprintf("lost lock %q: %s", e.Name, e.Reason.describe())
+	_, reason := e.Reason.words()
+	return fmt.Sprintf("lost lock %q: %s", e.Name, reason)
 }
 
 // Is reports whether the target is ErrLost, or the same loss.

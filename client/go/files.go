@@ -1,8 +1,10 @@
 package leasehold
 
 import (
+	"bytes"
 	"log/slog"
 	"os"
+	"slices"
 	"sync"
 	"time"
 )
@@ -48,13 +50,13 @@ func (f *fromFiles[T]) current() (value T, version uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	stamps, settled := look(f.paths)
-	isNews := !areSame(stamps, f.stamps)
+	isNews := !slices.EqualFunc(stamps, f.stamps, areSame)
 	if !isNews && f.settled {
 		return f.value, f.version
 	}
 	f.stamps, f.settled = stamps, settled
 	contents, err := readAll(f.paths)
-	if err == nil && areEqual(contents, f.contents) {
+	if err == nil && slices.EqualFunc(contents, f.contents, bytes.Equal) {
 		return f.value, f.version
 	}
 	if err == nil {
@@ -96,27 +98,10 @@ func readAll(paths []string) ([][]byte, error) {
 	return contents, nil
 }
 
-// areSame reports whether the files are the same, as they were.
-func areSame(one, other []os.FileInfo) bool {
-	for i := range one {
-		if (one[i] == nil) != (other[i] == nil) {
-			return false
-		}
-		if one[i] == nil {
-			continue
-		}
-		if !os.SameFile(one[i], other[i]) || one[i].Size() != other[i].Size() || !one[i].ModTime().Equal(other[i].ModTime()) {
-			return false
-		}
+// areSame reports whether a file is the same, as it was; nil is one that there is not.
+func areSame(one, other os.FileInfo) bool {
+	if one == nil || other == nil {
+		return one == other
 	}
-	return true
-}
-
-func areEqual(one, other [][]byte) bool {
-	for i := range one {
-		if string(one[i]) != string(other[i]) {
-			return false
-		}
-	}
-	return true
+	return os.SameFile(one, other) && one.Size() == other.Size() && one.ModTime().Equal(other.ModTime())
 }

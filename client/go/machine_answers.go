@@ -237,7 +237,7 @@ func (m *machine) heartbeatAcked(now moment, ack *leaseholdv1.SessionHeartbeatAc
 
 func (m *machine) lost(now moment, lost *leaseholdv1.SessionLost) {
 	for _, lock := range lost.GetLocks() {
-		reason := lostReason(lock.GetReason())
+		reason := lostReasonOf[lock.GetReason()]
 		m.log.Warn("lost the lock, as the coordinator says", "lock", lock.GetName(), "reason", reason)
 		m.holds.lost(lock.GetOwnerId(), now, reason)
 	}
@@ -249,7 +249,7 @@ func (m *machine) lostInDoubt(now moment, locks []*leaseholdv1.LostLock) {
 	lost := make(map[ownerID]LostReason)
 	for _, lock := range locks {
 		// The client's own resume does that.
-		if reason := lostReason(lock.GetReason()); reason != LostResumed {
+		if reason := lostReasonOf[lock.GetReason()]; reason != LostResumed {
 			m.log.Warn("lost the lock, as a coordinator says", "lock", lock.GetName(), "reason", reason)
 			lost[ownerID(lock.GetOwnerId())] = reason
 		}

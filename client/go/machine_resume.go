@@ -172,7 +172,7 @@ func (m *machine) resumed(now, sentAt, deadline moment, answer *leaseholdv1.Sess
 	outcomes := make(map[uint64]outcome)
 	refused := make(map[ownerID]LostReason, len(answer.GetRefused()))
 	for _, lock := range answer.GetRefused() {
-		refused[ownerID(lock.GetOwnerId())] = lostReason(lock.GetReason())
+		refused[ownerID(lock.GetOwnerId())] = lostReasonOf[lock.GetReason()]
 	}
 	resumed := make(map[ownerID]*leaseholdv1.ResumedLock, len(answer.GetResumed()))
 	for _, lock := range answer.GetResumed() {

@@ -49,42 +49,29 @@ var lostReasons = [...]struct{ name, text string }{
 	lostReleased:          {"released", "it was released"},
 }
 
+// words returns the name of the reason, and its description for people; those of LostUnknown for one that there is not.
+func (r LostReason) words() (name, text string) {
+	if r < 0 || int(r) >= len(lostReasons) {
+		r = LostUnknown
+	}
+	return lostReasons[r].name, lostReasons[r].text
+}
+
 // String returns the reason in snake case, for example "session_ended".
 func (r LostReason) String() string {
-	if r < 0 || int(r) >= len(lostReasons) {
-		return lostReasons[LostUnknown].name
-	}
-	return lostReasons[r].name
+	name, _ := r.words()
+	return name
 }
 
-// describe returns the reason for people.
-func (r LostReason) describe() string {
-	if r < 0 || int(r) >= len(lostReasons) {
-		return lostReasons[LostUnknown].text
-	}
-	return lostReasons[r].text
-}
-
-// lostReason returns the reason on the wire. One that this version does not know is LostUnknown.
-func lostReason(wire leaseholdv1.LostReason) LostReason {
-	switch wire {
-	case leaseholdv1.LostReason_LOST_REASON_EXPIRED:
-		return LostExpired
-	case leaseholdv1.LostReason_LOST_REASON_DELETED:
-		return LostDeleted
-	case leaseholdv1.LostReason_LOST_REASON_TAKEN:
-		return LostTaken
-	case leaseholdv1.LostReason_LOST_REASON_FORCED:
-		return LostForced
-	case leaseholdv1.LostReason_LOST_REASON_RESUMED:
-		return LostResumed
-	case leaseholdv1.LostReason_LOST_REASON_PERMISSION_REVOKED:
-		return LostPermissionRevoked
-	case leaseholdv1.LostReason_LOST_REASON_MAX_HOLD:
-		return LostMaxHold
-	default:
-		return LostUnknown
-	}
+// lostReasonOf has the reasons on the wire. One that this version does not know is LostUnknown.
+var lostReasonOf = map[leaseholdv1.LostReason]LostReason{
+	leaseholdv1.LostReason_LOST_REASON_EXPIRED:            LostExpired,
+	leaseholdv1.LostReason_LOST_REASON_DELETED:            LostDeleted,
+	leaseholdv1.LostReason_LOST_REASON_TAKEN:              LostTaken,
+	leaseholdv1.LostReason_LOST_REASON_FORCED:             LostForced,
+	leaseholdv1.LostReason_LOST_REASON_RESUMED:            LostResumed,
+	leaseholdv1.LostReason_LOST_REASON_PERMISSION_REVOKED: LostPermissionRevoked,
+	leaseholdv1.LostReason_LOST_REASON_MAX_HOLD:           LostMaxHold,
 }
 
 // State is the state of a hold.
@@ -105,16 +92,5 @@ const (
 
 // String returns the state in lower case.
 func (s State) String() string {
-	switch s {
-	case StateHeld:
-		return "held"
-	case StateSuspended:
-		return "suspended"
-	case StateLost:
-		return "lost"
-	case StateReleased:
-		return "released"
-	default:
-		return "unknown"
-	}
+	return nameOf([]string{"unknown", "held", "suspended", "lost", "released"}, int(s))
 }

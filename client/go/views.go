@@ -346,7 +346,7 @@ func lockViewOf(v *leaseholdv1.LockView) *LockView {
 func lockEventOf(e *leaseholdv1.LockEvent) *LockEvent {
 	return &LockEvent{
 		Kind: EventKind(e.GetKind()), Name: e.GetName(), Time: timeOf(e.GetTime()), Token: e.GetFencingToken(),
-		Holder: some(e.GetHolder(), holderOf), Waiter: some(e.GetWaiter(), waiterOf), Reason: lostReason(e.GetReason()), Mode: Mode(e.GetMode()),
+		Holder: some(e.GetHolder(), holderOf), Waiter: some(e.GetWaiter(), waiterOf), Reason: lostReasonOf[e.GetReason()], Mode: Mode(e.GetMode()),
 		HolderCount: int64(e.GetHolderCount()), WaiterCount: int64(e.GetWaiterCount()), ClosedFor: duration(e.GetClosedFor()),
 		Limit: int64(e.GetLimit()), LimitRevision: int64(e.GetLimitRevision()),
 	}
