@@ -54,8 +54,8 @@ type bodies struct {
 	mu        sync.Mutex
 	running   map[*body]struct{}
 	isClosing bool
-	// changed is closed, and forgotten, at the next end of a body; nil if nobody waits.
-	changed chan struct{}
+	// ended tells of the end of a body.
+	ended signal
 }
 
 // begin notes that work begins, and returns its context. Reports whether it may begin: if the session is being closed, the context has
@@ -81,10 +81,7 @@ func (b *bodies) end(ended *body) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.running, ended)
-	if b.changed != nil {
-		close(b.changed)
-		b.changed = nil
-	}
+	b.ended.send()
 }
 
 // close tells all work to stop, and lets none begin any more. Waits until it has ended, but for the work that calls this from its goroutine
@@ -113,13 +110,10 @@ func (b *bodies) close(ctx context.Context, here string, over <-chan struct{}) (
 			slices.Sort(left)
 			return left
 		}
-		if b.changed == nil {
-			b.changed = make(chan struct{})
-		}
-		changed := b.changed
+		ended := b.ended.next()
 		b.mu.Unlock()
 		select {
-		case <-changed:
+		case <-ended:
 		case <-over:
 			isOver = true
 		case <-ctx.Done():

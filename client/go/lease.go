@@ -40,9 +40,8 @@ func releaseRequest(asked *leaseholdv1.SessionReleaseRequested, now moment) Rele
 
 // losses are the losses of all locks of a session, for whoever waits for one.
 type losses struct {
-	mu sync.Mutex
-	// next is closed, and forgotten, at the next loss; nil if nobody waits.
-	next   chan struct{}
+	mu     sync.Mutex
+	news   signal
 	isOver bool
 }
 
@@ -50,35 +49,19 @@ type losses struct {
 func (l *losses) onNext() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	next := l.next
-	if next == nil {
-		next = make(chan struct{})
-		l.next = next
-	}
+	next := l.news.next()
 	if l.isOver {
-		l.close()
+		l.news.send()
 	}
 	return next
 }
 
-func (l *losses) note() {
+// note notes a loss, or the end of the session.
+func (l *losses) note(isOver bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.close()
-}
-
-func (l *losses) over() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.isOver = true
-	l.close()
-}
-
-func (l *losses) close() {
-	if l.next != nil {
-		close(l.next)
-		l.next = nil
-	}
+	l.isOver = l.isOver || isOver
+	l.news.send()
 }
 
 // lease is the state of one hold, which its Hold and its session share: held, suspended, or ended. All of them agree about its state
@@ -104,10 +87,8 @@ type lease struct {
 	endsAt moment
 	// request is the last request to release it.
 	request *ReleaseRequest
-	// changed is closed, and forgotten, at the next change of the state or the request; nil if nobody waits.
-	changed chan struct{}
-	// ended is closed when it ends; nil if nobody asked for it.
-	ended chan struct{}
+	// changed tells of changes of the state or the request, ended of the end.
+	changed, ended signal
 	// watchers are called once, when it ends.
 	watchers map[int]func(State)
 	lastKey  int
@@ -164,20 +145,15 @@ func (l *lease) with(now moment, change func()) {
 		l.mu.Unlock()
 		return
 	}
-	if l.changed != nil {
-		close(l.changed)
-		l.changed = nil
-	}
+	l.changed.send()
 	var watchers map[int]func(State)
 	if l.hasEnded() && (before == StateHeld || before == StateSuspended) {
-		if l.ended != nil {
-			close(l.ended)
-		}
+		l.ended.send()
 		watchers, l.watchers = l.watchers, nil
 	}
 	l.mu.Unlock()
 	if state == StateLost && before != StateLost && l.losses != nil {
-		l.losses.note()
+		l.losses.note(false)
 	}
 	for _, watcher := range watchers {
 		watcher(state)
@@ -280,23 +256,18 @@ func (l *lease) check(now moment) error {
 func (l *lease) onChange() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.changed == nil {
-		l.changed = make(chan struct{})
-	}
-	return l.changed
+	return l.changed.next()
 }
 
 // onEnd returns a channel that is closed when it has ended.
 func (l *lease) onEnd() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.ended == nil {
-		l.ended = make(chan struct{})
-		if l.hasEnded() {
-			close(l.ended)
-		}
+	end := l.ended.next()
+	if l.hasEnded() {
+		l.ended.send()
 	}
-	return l.ended
+	return end
 }
 
 // watch calls the function when the hold ends, at once if it has. The returned function ends the watch.

@@ -27,8 +27,8 @@ type outbound struct {
 	heartbeat *leaseholdv1.SessionRequest
 	// atOnce is the number of requests to send without gathering others first; wasAtOnce is what it was set to last.
 	atOnce, wasAtOnce int
-	// room is closed when there is room again; nil if nobody waits for it.
-	room chan struct{}
+	// room tells that there is room again.
+	room signal
 }
 
 func newOutbound() *outbound {
@@ -71,9 +71,8 @@ func (o *outbound) pop() *leaseholdv1.SessionRequest {
 	if o.first == len(o.queue) {
 		o.queue, o.first = o.queue[:0], 0
 	}
-	if o.room != nil && len(o.queue)-o.first < congested {
-		close(o.room)
-		o.room = nil
+	if len(o.queue)-o.first < congested {
+		o.room.send()
 	}
 	return next
 }
@@ -85,10 +84,7 @@ func (o *outbound) full() <-chan struct{} {
 	if len(o.queue)-o.first < congested {
 		return nil
 	}
-	if o.room == nil {
-		o.room = make(chan struct{})
-	}
-	return o.room
+	return o.room.next()
 }
 
 // next waits for the next request; nil after the end.

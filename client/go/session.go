@@ -594,6 +594,6 @@ func (s *Session) over() {
 	if s.endRound != nil {
 		s.endRound()
 	}
-	s.losses.over()
+	s.losses.note(true)
 	close(s.ended)
 }
