@@ -118,10 +118,7 @@ func (a *Admin) requestRelease(ctx context.Context, name string, token int64, re
 	if within < 0 {
 		return 0, invalidField("within", fmt.Sprintf("must not be negative, got %v", within))
 	}
-	request := &leaseholdv1.RequestReleaseRequest{Name: name, FencingToken: token, Reason: reason}
-	if within > 0 {
-		request.Within = wireDuration(within)
-	}
+	request := &leaseholdv1.RequestReleaseRequest{Name: name, FencingToken: token, Reason: reason, Within: optionalDuration(within)}
 	answer, err := ask(ctx, a, repeatsUnsent, request, leaseholdv1.AdminServiceClient.RequestRelease)
 	return int(answer.GetAskedCount()), err
 }

@@ -181,12 +181,7 @@ func (r DetachedRequest) ask(ctx context.Context, key string) (answer *leasehold
 		request := &leaseholdv1.AcquireRequest{
 			Name: lock.name, Wait: wireDuration(end.Since(sentAt)), Value: r.spec.value, ClientName: r.client.options.session.clientName,
 			Mode: lock.mode, Permits: uint32(lock.permits), Limit: uint32(lock.limit), RequestKey: key,
-		}
-		if r.ttl > 0 {
-			request.Ttl = wireDuration(r.ttl)
-		}
-		if r.spec.lockDelay > 0 {
-			request.LockDelay = wireDuration(r.spec.lockDelay)
+			Ttl: optionalDuration(r.ttl), LockDelay: optionalDuration(r.spec.lockDelay),
 		}
 		return leaseholdv1.NewLockServiceClient(on).Acquire(ctx, request)
 	})
@@ -280,10 +275,7 @@ func (l *DetachedLock) RenewFor(ctx context.Context, ttl time.Duration) error {
 	if err := checkTTL(ttl); err != nil {
 		return &HoldError{Name: l.name, Kind: ErrInvalid, Cause: err}
 	}
-	request := &leaseholdv1.RenewRequest{Name: l.name, OwnerId: l.id}
-	if ttl > 0 {
-		request.Ttl = wireDuration(ttl)
-	}
+	request := &leaseholdv1.RenewRequest{Name: l.name, OwnerId: l.id, Ttl: optionalDuration(ttl)}
 	var sentAt moment
 	answer, err := call(ctx, l.calls, repeatsFreely, func(ctx context.Context, on channel) (*leaseholdv1.RenewResponse, error) {
 		sentAt = clock.Now()

@@ -235,3 +235,11 @@ func duration(wire *durationpb.Duration) time.Duration {
 func wireDuration(d time.Duration) *durationpb.Duration {
 	return durationpb.New(max(0, d))
 }
+
+// optionalDuration returns a duration for the wire where 0 stands for none.
+func optionalDuration(d time.Duration) *durationpb.Duration {
+	if d <= 0 {
+		return nil
+	}
+	return durationpb.New(d)
+}

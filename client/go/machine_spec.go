@@ -128,15 +128,11 @@ func (s *acquireSpec) isOf(locks []*leaseholdv1.GrantedLock) bool {
 
 // message returns the request, with the rest of the wait.
 func (s *acquireSpec) message(waits bool, wait time.Duration) *leaseholdv1.SessionAcquire {
-	asked := &leaseholdv1.SessionAcquire{Value: s.value, Actor: s.actor, Reentrant: s.reentrant}
+	asked := &leaseholdv1.SessionAcquire{
+		Value: s.value, Actor: s.actor, Reentrant: s.reentrant, LockDelay: optionalDuration(s.lockDelay), MaxHold: optionalDuration(s.maxHold),
+	}
 	if waits {
 		asked.Wait = wireDuration(wait)
-	}
-	if s.lockDelay > 0 {
-		asked.LockDelay = wireDuration(s.lockDelay)
-	}
-	if s.isBounded {
-		asked.MaxHold = wireDuration(s.maxHold)
 	}
 	for _, lock := range s.locks {
 		if !lock.inSameMode(s.locks[0]) {

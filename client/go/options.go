@@ -46,14 +46,9 @@ type sessionOptions struct {
 
 // open returns the message that opens a session.
 func (o *sessionOptions) open() *leaseholdv1.SessionOpen {
-	open := &leaseholdv1.SessionOpen{ClientName: o.clientName, Metadata: o.metadata}
-	if o.ttl > 0 {
-		open.Ttl = wireDuration(o.ttl)
+	return &leaseholdv1.SessionOpen{
+		ClientName: o.clientName, Metadata: o.metadata, Ttl: optionalDuration(o.ttl), DisconnectGrace: optionalDuration(o.grace),
 	}
-	if o.grace > 0 {
-		open.DisconnectGrace = wireDuration(o.grace)
-	}
-	return open
 }
 
 type option func(*options)
