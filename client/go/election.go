@@ -1,7 +1,6 @@
 package leasehold
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"sync"
@@ -14,34 +13,34 @@ import (
 // Election is an election: one of several candidates leads, all can observe it, and the next one leads as soon as it ends. Its settings
 // return a changed copy.
 type Election struct {
-	request request
+	request Request
 	calls   *calls
 }
 
 // Value sets what observers see of this candidate when it leads, for example its address: at most 4 KiB. Default: empty.
 func (e Election) Value(value []byte) Election {
-	e.request.spec.value = bytes.Clone(value)
+	e.request = e.request.Value(value)
 	return e
 }
 
 // Wait sets the time to wait to be elected: 0 to 24 h, where 0 means not to wait. Default: as long as it takes, over reconnects too, until
 // the context ends.
 func (e Election) Wait(wait time.Duration) Election {
-	e.request.spec.setWait(wait)
+	e.request = e.request.Wait(wait)
 	return e
 }
 
 // LockDelay sets the time for which no candidate is elected after a leadership that ended uncleanly, that is in any way other than by
 // resigning: 0 to the maximum TTL. Default: 0.
 func (e Election) LockDelay(delay time.Duration) Election {
-	e.request.spec.lockDelay = delay
+	e.request = e.request.LockDelay(delay)
 	return e
 }
 
 // MaxHold bounds the time for which this candidate leads without being elected anew; see Request.MaxHold. Default: no bound but that of
 // the coordinator's rules.
 func (e Election) MaxHold(bound time.Duration) Election {
-	e.request.spec.setMaxHold(bound)
+	e.request = e.request.MaxHold(bound)
 	return e
 }
 
@@ -76,18 +75,14 @@ func (t *Term) end(ctx context.Context) error {
 // already, or leads it: it would wait behind itself. Use Term.Proclaim to change the value, and another session for another candidate.
 func (e Election) Campaign(ctx context.Context) (*Term, error) {
 	session, err := e.request.on(ctx)
-	name := e.request.spec.label()
-	if errors.Is(err, ErrInvalid) {
-		return nil, &AcquireError{Name: name, Kind: ErrInvalid, Cause: err}
-	}
 	if err != nil {
-		return nil, &AcquireError{Name: name, Kind: ErrClosed, Cause: err}
-	}
-	candidacy := session.candidacies.begin(name)
-	if candidacy == nil {
-		return nil, &AcquireError{Name: name, Kind: ErrAlreadyCandidate}
+		return nil, err
 	}
 	spec := e.request.spec
+	candidacy := session.candidacies.begin(spec.label())
+	if candidacy == nil {
+		return nil, &AcquireError{Name: spec.label(), Kind: ErrAlreadyCandidate}
+	}
 	// Of its own, since a candidate that lost its term may campaign while its former hold is still there, closed for a lock-delay.
 	spec.actor = NewActor().number
 	holds, err := session.acquire(ctx, spec)
@@ -119,7 +114,7 @@ func (e Election) Run(ctx context.Context, lead func(ctx context.Context, term *
 		return &AcquireError{Name: e.request.spec.label(), Kind: ErrInvalid, Cause: errNoWork}
 	}
 	if _, err := e.request.on(ctx); err != nil {
-		return &AcquireError{Name: e.request.spec.label(), Kind: ErrInvalid, Cause: err}
+		return err
 	}
 	log := e.calls.settings.log.With("election", e.request.spec.label())
 	pauses := newPauses(e.calls.settings.backoffMin, e.calls.settings.backoffMax)

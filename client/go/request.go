@@ -7,8 +7,6 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
-
-	leaseholdv1 "leasehold.dev/go/leasehold/v1"
 )
 
 // lastActor is the number of the last actor. It counts over all sessions of this process, so that an actor used in another session is a
@@ -40,161 +38,91 @@ func (a Actor) Number() uint64 {
 	return a.number
 }
 
-// request is what requests for one lock and for several have in common.
-type request struct {
+// RequestOf is a request for locks, which are then held as an H: see Request and MultiRequest, which clients and sessions make. Its settings
+// return a changed copy, so that a request can be kept and used many times. Nothing is sent before Do, TryDo, Acquire or Try.
+type RequestOf[H any] struct {
 	// session returns the session to ask on.
 	session func() (*Session, error)
 	spec    acquireSpec
+	// as returns the holds as an H.
+	as func(Holds) H
 }
 
-func (r request) acquire(ctx context.Context, spec acquireSpec) (Holds, error) {
-	session, err := r.on(ctx)
-	if errors.Is(err, ErrInvalid) {
-		return nil, &AcquireError{Name: spec.label(), Kind: ErrInvalid, Cause: err}
-	}
-	if err != nil {
-		return nil, &AcquireError{Name: spec.label(), Kind: ErrClosed, Cause: err}
-	}
-	if wait := session.settings.wait; wait > 0 && !spec.waits {
-		spec.setWait(wait)
-	}
-	return session.acquire(ctx, spec)
-}
+// Request is a request for one lock, or for permits of a semaphore. See RequestOf for its methods.
+type Request = RequestOf[*Hold]
 
-// do acquires the locks and runs the work under them.
-func (r request) do(ctx context.Context, work func(context.Context, Holds) error) error {
-	if work == nil {
-		return &AcquireError{Name: r.spec.label(), Kind: ErrInvalid, Cause: errNoWork}
-	}
-	if r.spec.actor == 0 {
-		r.spec.actor = flowOf(ctx).actor
-	}
-	if r.spec.actor == 0 {
-		r.spec.actor = NewActor().number
-	}
-	holds, err := r.acquire(ctx, r.spec)
-	if err != nil {
-		return err
-	}
-	return runUnder(ctx, holds[0].session, holds, r.spec.actor, func(ctx context.Context) error { return work(ctx, holds) })
-}
-
-// tryDo does what do does if the locks are free. Reports whether the work ran.
-func (r request) tryDo(ctx context.Context, work func(context.Context, Holds) error) (ran bool, err error) {
-	r.spec.setWait(0)
-	var tried func(context.Context, Holds) error
-	if work != nil {
-		tried = func(ctx context.Context, holds Holds) error {
-			ran = true
-			return work(ctx, holds)
-		}
-	}
-	if err = r.do(ctx, tried); !ran && errors.Is(err, ErrBusy) {
-		return false, nil
-	}
-	return ran, err
-}
-
-// on returns the session to ask on.
-func (r request) on(ctx context.Context) (*Session, error) {
-	if r.session == nil {
-		return nil, errNoClient
-	}
-	if err := checkContext(ctx); err != nil {
-		return nil, err
-	}
-	return r.session()
-}
-
-func (r request) try(ctx context.Context) (Holds, error) {
-	r.spec.waits, r.spec.wait = true, 0
-	return r.acquire(ctx, r.spec)
-}
-
-// setShared asks for shared holds. The locks are those of other copies of the request too.
-func (s *acquireSpec) setShared() {
-	s.locks = slices.Clone(s.locks)
-	for i, lock := range s.locks {
-		s.locks[i] = lock.shared()
-	}
-}
-
-func (s *acquireSpec) setMaxHold(bound time.Duration) {
-	s.maxHold, s.isBounded = bound, true
-}
-
-func (s *acquireSpec) setWait(wait time.Duration) {
-	s.waits, s.wait = true, wait
-}
-
-// Request is a request for one lock, or for permits of a semaphore. Its settings return a changed copy, so that a request can be kept and
-// used many times. Nothing is sent before Do, Acquire or Try.
-type Request struct {
-	request request
-}
+// MultiRequest is a request for several locks, which are granted all together or not at all; see RequestOf for its methods. Its settings are
+// those of each lock. The order of the names does not matter for deadlocks: requests for several names never block one another for good.
+// The loss of one lock stops the work of Do. Errors name all of the locks, with commas in between.
+type MultiRequest = RequestOf[Holds]
 
 // Shared asks for a shared hold: together with other shared holders, and never with an exclusive one. A request behind a waiting writer
 // waits for that writer. Default: exclusive. A request for permits fails with ErrInvalid then.
-func (r Request) Shared() Request {
-	r.request.spec.setShared()
+func (r RequestOf[H]) Shared() RequestOf[H] {
+	r.spec.setShared()
 	return r
 }
 
 // Wait sets the time to wait: 0 to 24 h, where 0 means not to wait. Default: that of WithWait, or else as long as it takes, over reconnects
 // too, until the context ends.
-func (r Request) Wait(wait time.Duration) Request {
-	r.request.spec.setWait(wait)
+func (r RequestOf[H]) Wait(wait time.Duration) RequestOf[H] {
+	r.spec.setWait(wait)
 	return r
 }
 
 // Value attaches a value to the hold for others to see: at most 4 KiB. Default: empty.
-func (r Request) Value(value []byte) Request {
-	r.request.spec.value = bytes.Clone(value)
+func (r RequestOf[H]) Value(value []byte) RequestOf[H] {
+	r.spec.value = bytes.Clone(value)
 	return r
 }
 
 // LockDelay sets the time for which the name stays closed, or the permits stay taken, if the hold ends uncleanly, that is in any way
 // other than a release: 0 to the maximum TTL. Default: 0. Use it for work that can neither be fenced nor be stopped at the moment its
 // lock is lost.
-func (r Request) LockDelay(delay time.Duration) Request {
-	r.request.spec.lockDelay = delay
+func (r RequestOf[H]) LockDelay(delay time.Duration) RequestOf[H] {
+	r.spec.lockDelay = delay
 	return r
 }
 
 // MaxHold bounds the time for which the lock is held, however healthy this client is: 1 s to 365 days, counted from its grant. Default:
 // no bound but that of the coordinator's rules. The lock is lost at the end with LostMaxHold; Hold.EndsIn knows it from the start.
-func (r Request) MaxHold(bound time.Duration) Request {
-	r.request.spec.setMaxHold(bound)
+func (r RequestOf[H]) MaxHold(bound time.Duration) RequestOf[H] {
+	r.spec.maxHold, r.spec.isBounded = bound, true
 	return r
 }
 
 // Actor asks in the name of an actor. Default: that of the work whose context the request is made with, or else none.
-func (r Request) Actor(actor Actor) Request {
-	r.request.spec.actor = actor.number
+func (r RequestOf[H]) Actor(actor Actor) RequestOf[H] {
+	r.spec.actor = actor.number
 	return r
 }
 
 // Reentrant allows the actor to hold what it holds already once more, under the same token. The lock comes free when the last of its
 // holds is released. Needs an Actor, or the context of work.
-func (r Request) Reentrant() Request {
-	r.request.spec.reentrant = true
+func (r RequestOf[H]) Reentrant() RequestOf[H] {
+	r.spec.reentrant = true
 	return r
 }
 
-// Acquire waits for the lock. If the context ends first, the request is cancelled, and the error is the context's (an AcquireError that
-// is context.Canceled or context.DeadlineExceeded); if the coordinator granted it meanwhile, the session gives it back at once.
+// Acquire waits for the lock, or for all of the locks. If the context ends first, the request is cancelled, and the error is the context's
+// (an AcquireError that is context.Canceled or context.DeadlineExceeded); if the coordinator granted it meanwhile, the session gives it back
+// at once.
 //
 // It fails with ErrTimedOut if the lock did not come free within the wait, ErrUnavailable if no coordinator answered within it, ErrClosed
 // if the session is closed, and otherwise with the coordinator's refusal. A lost connection is not an error, and neither is a store that the
 // coordinator can't reach: the session asks again until the wait is over.
-func (r Request) Acquire(ctx context.Context) (*Hold, error) {
-	return first(r.request.acquire(ctx, r.request.spec))
+func (r RequestOf[H]) Acquire(ctx context.Context) (hold H, err error) {
+	holds, err := r.acquire(ctx)
+	if err != nil {
+		return hold, err
+	}
+	return r.as(holds), nil
 }
 
 // Try acquires the lock if it is free. Fails with ErrBusy if it is not, or if others wait for it, and with ErrUnavailable if no
 // coordinator can be asked. Ignores Wait.
-func (r Request) Try(ctx context.Context) (*Hold, error) {
-	return first(r.request.try(ctx))
+func (r RequestOf[H]) Try(ctx context.Context) (hold H, err error) {
+	return r.Wait(0).Acquire(ctx)
 }
 
 // Do acquires the lock, runs the work while holding it, and releases it when the work has returned, also if it panics. If the lock is
@@ -209,98 +137,78 @@ func (r Request) Try(ctx context.Context) (*Hold, error) {
 //
 // Returns the work's error. If the lock was lost before the work was done, the error is ErrLost, and also the work's own if that says
 // more: the work counts only if it ran under the lock from beginning to end.
-func (r Request) Do(ctx context.Context, work func(ctx context.Context, hold *Hold) error) error {
-	return r.request.do(ctx, ofOne(work))
+func (r RequestOf[H]) Do(ctx context.Context, work func(ctx context.Context, hold H) error) error {
+	if work == nil {
+		return &AcquireError{Name: r.spec.label(), Kind: ErrInvalid, Cause: errNoWork}
+	}
+	if r.spec.actor == 0 {
+		r.spec.actor = flowOf(ctx).actor
+	}
+	if r.spec.actor == 0 {
+		r.spec.actor = NewActor().number
+	}
+	holds, err := r.acquire(ctx)
+	if err != nil {
+		return err
+	}
+	return runUnder(ctx, holds[0].session, holds, r.spec.actor, func(ctx context.Context) error { return work(ctx, r.as(holds)) })
 }
 
 // TryDo does what Do does if the lock is free, and reports whether the work ran. A lock that is busy is no error: then it returns false and
 // nil. Ignores Wait.
-func (r Request) TryDo(ctx context.Context, work func(ctx context.Context, hold *Hold) error) (ran bool, err error) {
-	return r.request.tryDo(ctx, ofOne(work))
-}
-
-// ofOne returns work under several locks that is work under the first; nil for nil.
-func ofOne(work func(context.Context, *Hold) error) func(context.Context, Holds) error {
-	if work == nil {
-		return nil
+func (r RequestOf[H]) TryDo(ctx context.Context, work func(ctx context.Context, hold H) error) (ran bool, err error) {
+	tried := work
+	if work != nil {
+		tried = func(ctx context.Context, hold H) error {
+			ran = true
+			return work(ctx, hold)
+		}
 	}
-	return func(ctx context.Context, holds Holds) error { return work(ctx, holds[0]) }
+	if err = r.Wait(0).Do(ctx, tried); !ran && errors.Is(err, ErrBusy) {
+		return false, nil
+	}
+	return ran, err
 }
 
-func first(holds Holds, err error) (*Hold, error) {
+func (r RequestOf[H]) acquire(ctx context.Context) (Holds, error) {
+	session, err := r.on(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return holds[0], nil
+	if wait := session.settings.wait; wait > 0 && !r.spec.waits {
+		r.spec.setWait(wait)
+	}
+	return session.acquire(ctx, r.spec)
 }
 
-// MultiRequest is a request for several locks, which are granted all together or not at all. The order of the names does not matter for
-// deadlocks: requests for several names never block one another for good. Its settings return a changed copy. Nothing is sent before Do,
-// Acquire or Try. Errors name all of the locks, with commas in between.
-type MultiRequest struct {
-	request request
+// on returns the session to ask on.
+func (r RequestOf[H]) on(ctx context.Context) (session *Session, err error) {
+	kind := ErrInvalid
+	switch {
+	case r.session == nil:
+		err = errNoClient
+	case ctx == nil:
+		err = errNoContext
+	default:
+		kind = ErrClosed
+		session, err = r.session()
+	}
+	if err != nil {
+		return nil, &AcquireError{Name: r.spec.label(), Kind: kind, Cause: err}
+	}
+	return session, nil
 }
 
-// Shared asks for shared holds of all of the locks; see Request.Shared.
-func (r MultiRequest) Shared() MultiRequest {
-	r.request.spec.setShared()
-	return r
+// setShared asks for shared holds. The locks are those of other copies of the request too.
+func (s *acquireSpec) setShared() {
+	s.locks = slices.Clone(s.locks)
+	for i, lock := range s.locks {
+		s.locks[i] = lock.shared()
+	}
 }
 
-// Wait sets the time to wait; see Request.Wait.
-func (r MultiRequest) Wait(wait time.Duration) MultiRequest {
-	r.request.spec.setWait(wait)
-	return r
-}
-
-// Value attaches a value to each hold; see Request.Value.
-func (r MultiRequest) Value(value []byte) MultiRequest {
-	r.request.spec.value = bytes.Clone(value)
-	return r
-}
-
-// LockDelay sets the lock-delay of each hold; see Request.LockDelay.
-func (r MultiRequest) LockDelay(delay time.Duration) MultiRequest {
-	r.request.spec.lockDelay = delay
-	return r
-}
-
-// MaxHold bounds the time for which each lock is held; see Request.MaxHold.
-func (r MultiRequest) MaxHold(bound time.Duration) MultiRequest {
-	r.request.spec.setMaxHold(bound)
-	return r
-}
-
-// Actor asks in the name of an actor; see Request.Actor.
-func (r MultiRequest) Actor(actor Actor) MultiRequest {
-	r.request.spec.actor = actor.number
-	return r
-}
-
-// Reentrant allows the actor to hold what it holds already once more; see Request.Reentrant.
-func (r MultiRequest) Reentrant() MultiRequest {
-	r.request.spec.reentrant = true
-	return r
-}
-
-// Acquire waits for all of the locks; see Request.Acquire.
-func (r MultiRequest) Acquire(ctx context.Context) (Holds, error) {
-	return r.request.acquire(ctx, r.request.spec)
-}
-
-// Try acquires the locks if all are free; see Request.Try.
-func (r MultiRequest) Try(ctx context.Context) (Holds, error) {
-	return r.request.try(ctx)
-}
-
-// Do acquires the locks, runs the work while holding them, and releases them; see Request.Do. The loss of one stops the work.
-func (r MultiRequest) Do(ctx context.Context, work func(ctx context.Context, holds Holds) error) error {
-	return r.request.do(ctx, work)
-}
-
-// TryDo does what Do does if all locks are free, and reports whether the work ran; see Request.TryDo.
-func (r MultiRequest) TryDo(ctx context.Context, work func(ctx context.Context, holds Holds) error) (ran bool, err error) {
-	return r.request.tryDo(ctx, work)
+func (s *acquireSpec) setWait(wait time.Duration) {
+	s.waits, s.wait = true, wait
 }
 
 // Semaphore is a name that is held by permits, up to a limit. Every request names the limit: those who hold or wait for permits agree on
@@ -333,7 +241,7 @@ func (s Semaphore) PermitsBetween(least, most int64) Request {
 }
 
 func (s Semaphore) request(spec LockSpec) Request {
-	return Request{request{session: s.session, spec: acquireSpec{locks: []LockSpec{spec.LimitRevision(s.revision)}}}}
+	return requestOne(s.session, spec.LimitRevision(s.revision))
 }
 
 // entry has the methods by which clients and sessions begin requests.
@@ -344,7 +252,11 @@ type entry struct {
 
 // Lock requests the lock of this name: 1 to 512 bytes of UTF-8 without control characters, matched whole.
 func (e entry) Lock(name string) Request {
-	return Request{request{session: e.session, spec: acquireSpec{locks: []LockSpec{Exclusive(name)}}}}
+	return requestOne(e.session, Exclusive(name))
+}
+
+func requestOne(session func() (*Session, error), spec LockSpec) Request {
+	return Request{session: session, spec: acquireSpec{locks: []LockSpec{spec}}, as: func(holds Holds) *Hold { return holds[0] }}
 }
 
 // LockAll requests exclusive holds of several locks: 1 to 64 of different names unless the coordinator is
@@ -360,7 +272,8 @@ func (e entry) LockAll(names ...string) MultiRequest {
 // LockAllOf requests several locks, each in a mode of its own: 1 to 64 of different names unless the coordinator is
 // configured otherwise, all together or none.
 func (e entry) LockAllOf(specs ...LockSpec) MultiRequest {
-	return MultiRequest{request{session: e.session, spec: acquireSpec{locks: slices.Clone(specs), several: true}}}
+	spec := acquireSpec{locks: slices.Clone(specs), several: true}
+	return MultiRequest{session: e.session, spec: spec, as: func(holds Holds) Holds { return holds }}
 }
 
 // Semaphore returns the semaphore of this name with limit permits: 1 to 1000000.
@@ -371,6 +284,5 @@ func (e entry) Semaphore(name string, limit int64) Semaphore {
 // Election returns the election of this name. It is the exclusive lock of that name: the leader is its holder, the candidates are its
 // waiters in order, and the value is that of the hold.
 func (e entry) Election(name string) Election {
-	lock := acquireSpec{locks: []LockSpec{{name: name, mode: leaseholdv1.LockMode_LOCK_MODE_EXCLUSIVE}}}
-	return Election{request: request{session: e.session, spec: lock}, calls: e.calls}
+	return Election{request: e.Lock(name), calls: e.calls}
 }

@@ -346,17 +346,8 @@ func several(c *leasehold.Client, r *request) leasehold.MultiRequest {
 	return with(c.LockAllOf(specs...), r)
 }
 
-// settings are those that requests for one lock and for several have.
-type settings[R any] interface {
-	Value([]byte) R
-	LockDelay(time.Duration) R
-	Wait(time.Duration) R
-	Actor(leasehold.Actor) R
-	Reentrant() R
-}
-
 // with sets what the runner asks for.
-func with[R settings[R]](asked R, r *request) R {
+func with[H any](asked leasehold.RequestOf[H], r *request) leasehold.RequestOf[H] {
 	asked = asked.Value([]byte(r.Value)).LockDelay(ms(r.LockDelay))
 	if r.WaitMS != nil {
 		asked = asked.Wait(ms(*r.WaitMS))
