@@ -310,7 +310,7 @@ func feed[M any](ctx context.Context, c *calls, open func(context.Context, chann
 		if !broken(failure) {
 			return nil
 		}
-		if !sleep(ctx, pauses.pauseAsAsked(clock.Now(), failure.RetryAfter)) {
+		if !sleep(ctx, pauses.pauseAsAsked(clock.Now(), failure.RetryAfter), nil) {
 			return context.Cause(ctx)
 		}
 	}

@@ -72,10 +72,7 @@ func (s *Session) roundFailed(now moment, errs []*ConnectError) {
 	}
 	s.settings.log.Debug("failed to open a session", "error", err)
 	s.machine.connectFailed(now, err)
-	var asked time.Duration
-	if failure := err.failure(); failure != nil {
-		asked = failure.RetryAfter
-	}
+	asked := retryAfter(err)
 	if asked == 0 && s.machine.isOrphaned(now) {
 		s.pause = min(s.pauses.pause(now), orphanedPause())
 	} else {
@@ -91,7 +88,7 @@ func orphanedPause() time.Duration {
 
 // attempts tries each coordinator once. Reports whether the session is open on one, and otherwise why not.
 func (s *Session) attempts(ctx context.Context, pause time.Duration) (isOpen bool, errs []*ConnectError) {
-	if pause > 0 && !s.sleep(ctx, pause) {
+	if pause > 0 && !sleep(ctx, pause, s.hurry) {
 		return false, nil
 	}
 	candidates, errs := s.settings.find(ctx)
@@ -113,20 +110,6 @@ func (s *Session) attempts(ctx context.Context, pause time.Duration) (isOpen boo
 		errs = append(errs, err)
 	}
 	return false, errs
-}
-
-// sleep makes a pause, and ends it early if there is a reason to hurry. Reports whether the round goes on.
-func (s *Session) sleep(ctx context.Context, pause time.Duration) bool {
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-s.hurry:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // attempt tries to open the session at one coordinator. Returns nil once it is open there.

@@ -137,12 +137,7 @@ func (e Election) Run(ctx context.Context, lead func(ctx context.Context, term *
 			} else {
 				log.Debug("campaign failed again", "error", err)
 			}
-			var asked time.Duration
-			var failure *Failure
-			if errors.As(err, &failure) {
-				asked = failure.RetryAfter
-			}
-			if !sleep(ctx, pauses.pauseAsAsked(clock.Now(), asked)) {
+			if !sleep(ctx, pauses.pauseAsAsked(clock.Now(), retryAfter(err)), nil) {
 				return context.Cause(ctx)
 			}
 			continue
@@ -159,7 +154,7 @@ func (e Election) Run(ctx context.Context, lead func(ctx context.Context, term *
 			return err
 		}
 		// Terms that end as soon as they begin must not become a loop.
-		if !pauses.lived(clock.Now()) && !sleep(ctx, pauses.pause(clock.Now())) {
+		if !pauses.lived(clock.Now()) && !sleep(ctx, pauses.pause(clock.Now()), nil) {
 			return context.Cause(ctx)
 		}
 	}
@@ -187,18 +182,6 @@ func mayPass(err error) bool {
 	}
 	// An operator who ends the wait of a candidate sends it to the end of the queue, and does not end its program.
 	return failed.Kind == ErrForceReleased || failed.Retryable()
-}
-
-// sleep makes a pause. Reports false if the context ended it.
-func sleep(ctx context.Context, pause time.Duration) bool {
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // candidacies are the elections for which a session campaigns, or which it leads: at most one candidacy each, since a second one would

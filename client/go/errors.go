@@ -104,11 +104,7 @@ func (e *AcquireError) Unwrap() []error {
 
 // Failure returns the coordinator's answer, if that is the cause.
 func (e *AcquireError) Failure() *Failure {
-	var failure *Failure
-	if errors.As(e.Cause, &failure) {
-		return failure
-	}
-	return nil
+	return failureIn(e.Cause)
 }
 
 // Retryable reports whether the same request may succeed later, though nothing else changes.
@@ -254,11 +250,7 @@ func (e *ConnectError) Retryable() bool {
 
 // failure returns the coordinator's answer, or the connection's failure.
 func (e *ConnectError) failure() *Failure {
-	var failure *Failure
-	if errors.As(e.Cause, &failure) {
-		return failure
-	}
-	return nil
+	return failureIn(e.Cause)
 }
 
 // isAnswer reports whether a coordinator answered.
@@ -281,4 +273,18 @@ func pair(one, other error) []error {
 		return []error{one}
 	}
 	return []error{one, other}
+}
+
+// failureIn returns the failure among the causes of an error; nil if there is none.
+func failureIn(err error) (failure *Failure) {
+	errors.As(err, &failure)
+	return failure
+}
+
+// retryAfter returns the time that a coordinator asked for before the next attempt; 0 for none.
+func retryAfter(err error) time.Duration {
+	if failure := failureIn(err); failure != nil {
+		return failure.RetryAfter
+	}
+	return 0
 }

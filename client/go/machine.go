@@ -215,10 +215,9 @@ func (m *machine) connectFailed(now moment, err *ConnectError) {
 	m.expire(now)
 	m.unreachable = err
 	doomed := !err.Retryable()
-	m.failWaiting(
-		func(w *waiting) bool { return w.sentAs == 0 && (doomed || w.spec.isTry()) },
-		func(name string) *AcquireError { return unconnected(name, err) },
-	)
+	for _, failed := range m.takeWaiting(func(w *waiting) bool { return w.sentAs == 0 && (doomed || w.spec.isTry()) }) {
+		m.fail(failed, unconnected(err))
+	}
 }
 
 // streamEndedBy handles the end of the session's stream, plain or with this failure. Returns what the end means.
@@ -314,10 +313,9 @@ func (m *machine) streamEnded(now moment, number uint64, end streamEnd) {
 	}
 	// A try that was on its way may have been granted and lost with the stream; asking again could find our own former hold and call it
 	// busy.
-	m.failWaiting(
-		func(w *waiting) bool { return w.spec.isTry() && w.sentAs != 0 },
-		func(name string) *AcquireError { return unconnected(name, nil) },
-	)
+	for _, failed := range m.takeWaiting(func(w *waiting) bool { return w.spec.isTry() && w.sentAs != 0 }) {
+		m.fail(failed, unconnected(nil))
+	}
 	for _, waiting := range m.waiting {
 		waiting.unsend()
 	}
@@ -343,10 +341,9 @@ func (m *machine) close(now moment) {
 	m.expire(now)
 	m.ending = true
 	m.holds.endAll(now, LostSessionClosed)
-	m.failWaiting(
-		func(*waiting) bool { return true },
-		func(name string) *AcquireError { return &AcquireError{Name: name, Kind: ErrClosed} },
-	)
+	for _, failed := range m.takeWaiting(func(*waiting) bool { return true }) {
+		m.fail(failed, &AcquireError{Kind: ErrClosed})
+	}
 	m.giveUpUnsent()
 	m.resumeUntil, m.stoppedUntil = clock.Never, clock.Never
 	if next := m.next; next != nil {

@@ -151,7 +151,7 @@ func (m *machine) granted(now moment, id uint64, answer *leaseholdv1.SessionGran
 		m.giveBack(answer.GetLocks())
 	}
 	if asked.spec.isTry() {
-		m.fail(asked, unconnected("", nil))
+		m.fail(asked, unconnected(nil))
 		return
 	}
 	m.waitOn(acquire, asked)

@@ -209,7 +209,7 @@ func (m *machine) leave(former *stream, leftBehind bool) {
 		}
 		// It may have been granted, and asking again could find that.
 		delete(m.waiting, acquire)
-		m.fail(asked, unconnected("", nil))
+		m.fail(asked, unconnected(nil))
 	}
 }
 

@@ -180,16 +180,10 @@ func (m *machine) endWaits(now moment) {
 		if ended.failure != nil && m.unreachable == nil {
 			m.fail(ended, acquireRefused(ended.failure))
 		} else {
-			m.fail(ended, unconnected("", m.unreachable))
+			m.fail(ended, unconnected(m.unreachable))
 		}
 	}
 	m.wakeForWaits()
-}
-
-func (m *machine) failWaiting(which func(*waiting) bool, err func(name string) *AcquireError) {
-	for _, failed := range m.takeWaiting(which) {
-		m.fail(failed, err(failed.spec.label()))
-	}
 }
 
 // fail answers an acquire with an error about its locks.
@@ -228,16 +222,16 @@ func (m *machine) takeWaiting(which func(*waiting) bool) (taken []*waiting) {
 }
 
 // unconnected returns the error for a request without a session to ask on, or whose connection broke.
-func unconnected(name string, cause *ConnectError) *AcquireError {
+func unconnected(cause *ConnectError) *AcquireError {
 	if cause == nil {
-		return &AcquireError{Name: name, Kind: ErrUnavailable}
+		return &AcquireError{Kind: ErrUnavailable}
 	}
 	for _, kind := range []error{ErrUnauthenticated, ErrPermissionDenied} {
 		if errors.Is(cause, kind) {
-			return &AcquireError{Name: name, Kind: kind, Cause: cause}
+			return &AcquireError{Kind: kind, Cause: cause}
 		}
 	}
-	return &AcquireError{Name: name, Kind: ErrUnavailable, Cause: cause}
+	return &AcquireError{Kind: ErrUnavailable, Cause: cause}
 }
 
 // acquireRefused returns the error for a coordinator's refusal.

@@ -1,6 +1,7 @@
 package leasehold
 
 import (
+	"context"
 	"math/rand/v2"
 	"time"
 )
@@ -62,4 +63,18 @@ func jitter(limit time.Duration) time.Duration {
 		return 0
 	}
 	return rand.N(limit)
+}
+
+// sleep makes a pause, which a reason to hurry ends early; nil for none. Reports false if the context ended it.
+func sleep(ctx context.Context, pause time.Duration, hurry <-chan struct{}) bool {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-hurry:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
