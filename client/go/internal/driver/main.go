@@ -154,6 +154,19 @@ func begin(r *request) {
 }
 
 func carryOut(ctx context.Context, r *request) (object, error) {
+	mu.Lock()
+	c, h := clients[r.On], handles[r.H]
+	mu.Unlock()
+	switch r.Op {
+	case "acquire", "body", "campaign", "lead", "observe", "close":
+		if c == nil {
+			return nil, &fault{"internal", "there is no client " + r.On}
+		}
+	case "release", "set_value", "downgrade", "state", "proclaim", "resign", "finish", "fail", "block_ms":
+		if h == nil {
+			return nil, &fault{"internal", "there is no handle " + r.H}
+		}
+	}
 	switch r.Op {
 	case "hello":
 		return object{"protocol": 1, "library": "go", "version": leasehold.Version, "capabilities": []string{
@@ -162,10 +175,6 @@ func carryOut(ctx context.Context, r *request) (object, error) {
 	case "connect":
 		return connect(ctx, r)
 	case "acquire":
-		c, err := client(r.On)
-		if err != nil {
-			return nil, err
-		}
 		holds, err := acquire(ctx, c, r)
 		stamp := boot()
 		if err != nil {
@@ -187,12 +196,8 @@ func carryOut(ctx context.Context, r *request) (object, error) {
 		}
 		return object{}, nil
 	case "body":
-		return body(ctx, r)
+		return body(ctx, c, r)
 	case "campaign":
-		c, err := client(r.On)
-		if err != nil {
-			return nil, err
-		}
 		election := c.Election(r.Election).Value([]byte(r.Value))
 		if r.WaitMS != nil {
 			election = election.Wait(ms(*r.WaitMS))
@@ -206,20 +211,12 @@ func carryOut(ctx context.Context, r *request) (object, error) {
 		hold := object{"name": term.Name(), "token": text(term.Token()), "count": 1}
 		return object{"holds": []object{hold}, "boot_ns": stamp}, nil
 	case "lead":
-		return lead(ctx, r)
+		return lead(ctx, c, r)
 	case "observe":
-		c, err := client(r.On)
-		if err != nil {
-			return nil, err
-		}
 		reply(r.ID, object{}, nil)
 		observe(ctx, c, r)
 		return nil, nil
 	case "close":
-		c, err := client(r.On)
-		if err != nil {
-			return nil, err
-		}
 		c.Close()
 		return object{}, nil
 	case "clock":
@@ -227,19 +224,6 @@ func carryOut(ctx context.Context, r *request) (object, error) {
 	case "skew_clock":
 		clock.Skew(ms(r.MS))
 		return object{}, nil
-	}
-	mu.Lock()
-	h := handles[r.H]
-	mu.Unlock()
-	switch r.Op {
-	case "release", "set_value", "downgrade", "state", "proclaim", "resign", "finish", "fail", "block_ms":
-		if h == nil {
-			return nil, &fault{"internal", "there is no handle " + r.H}
-		}
-	default:
-		return nil, &fault{"unsupported", "unknown op " + r.Op}
-	}
-	switch r.Op {
 	case "release":
 		if h.term != nil {
 			return object{}, h.term.Resign(ctx)
@@ -261,8 +245,10 @@ func carryOut(ctx context.Context, r *request) (object, error) {
 		return object{}, nil
 	case "block_ms":
 		return block(h, ms(r.MS)), nil
-	default:
+	case "state":
 		return stateNow(h), nil
+	default:
+		return nil, &fault{"unsupported", "unknown op " + r.Op}
 	}
 }
 
@@ -295,15 +281,6 @@ func connect(ctx context.Context, r *request) (object, error) {
 	clients[r.As] = c
 	info, _ := c.Session().Info()
 	return object{"session_id": info.SessionID}, nil
-}
-
-func client(name string) (*leasehold.Client, error) {
-	mu.Lock()
-	defer mu.Unlock()
-	if c := clients[name]; c != nil {
-		return c, nil
-	}
-	return nil, &fault{"internal", "there is no client " + name}
 }
 
 func keep(name string, h *handle) {
@@ -372,11 +349,8 @@ func acquire(ctx context.Context, c *leasehold.Client, r *request) (leasehold.Ho
 	return leasehold.Holds{hold}, nil
 }
 
-func body(ctx context.Context, r *request) (object, error) {
-	c, err := client(r.On)
-	if err != nil {
-		return nil, err
-	}
+func body(ctx context.Context, c *leasehold.Client, r *request) (object, error) {
+	var err error
 	h := &handle{done: make(chan error, 1)}
 	if len(r.Names) > 1 {
 		err = several(c, r).Do(ctx, func(ctx context.Context, holds leasehold.Holds) error {
@@ -394,14 +368,10 @@ func body(ctx context.Context, r *request) (object, error) {
 	return object{}, err
 }
 
-func lead(ctx context.Context, r *request) (object, error) {
-	c, err := client(r.On)
-	if err != nil {
-		return nil, err
-	}
+func lead(ctx context.Context, c *leasehold.Client, r *request) (object, error) {
 	running, finish := context.WithCancelCause(ctx)
 	h := &handle{done: make(chan error, 1)}
-	err = c.Election(r.Election).Value([]byte(r.Value)).Run(running, func(ctx context.Context, term *leasehold.Term) error {
+	err := c.Election(r.Election).Value([]byte(r.Value)).Run(running, func(ctx context.Context, term *leasehold.Term) error {
 		h.members = []member{term}
 		err := run(ctx, r, h)
 		if err == nil {
