@@ -13,7 +13,6 @@ const Version = "0.1.0"
 // client itself, and as many more as NewSession makes. All methods may be called from any number of goroutines. Make one for a program.
 type Client struct {
 	entry
-	options options
 
 	mu sync.Mutex
 	// shared is the client's own session; nil before its first use.
@@ -28,12 +27,11 @@ type Client struct {
 // New connects to nothing: the client's session is made in the background when it is first used, and again whenever it ends. Fails only
 // if the URLs or the options can't be used, with a ConnectError that is ErrInvalid.
 func New(endpoints string, opts ...Option) (*Client, error) {
-	all := newOptions(opts)
-	settings, err := newSettings(endpoints, all)
+	settings, err := newSettings(endpoints, newOptions(opts))
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{options: all, sessions: make(map[*Session]struct{})}
+	c := &Client{sessions: make(map[*Session]struct{})}
 	c.entry = entry{session: c.own, calls: newCalls(settings)}
 	return c, nil
 }
@@ -64,7 +62,7 @@ func (c *Client) own() (*Session, error) {
 	}
 	if c.shared == nil || c.shared.hasEnded() {
 		delete(c.sessions, c.shared)
-		c.shared = newSession(c.calls, c.options.session, false)
+		c.shared = newSession(c.calls, c.calls.settings.session, false)
 		c.sessions[c.shared] = struct{}{}
 	}
 	return c.shared, nil
@@ -80,7 +78,7 @@ func (c *Client) Session() *Session {
 // coordinator opens it: each is attempted once. A session that has been open is made anew by itself. Close it when it is not needed any
 // more.
 func (c *Client) NewSession(ctx context.Context, opts ...SessionOption) (*Session, error) {
-	all := c.options.session
+	all := c.calls.settings.session
 	for _, o := range opts {
 		o.applySession(&all)
 	}

@@ -179,7 +179,7 @@ func (r DetachedRequest) ask(ctx context.Context, key string) (answer *leasehold
 	answer, err = callFor(ctx, r.client.calls, rule, r.spec.wait, func(ctx context.Context, on channel) (*leaseholdv1.AcquireResponse, error) {
 		sentAt = clock.Now()
 		request := &leaseholdv1.AcquireRequest{
-			Name: lock.name, Wait: wireDuration(end.Since(sentAt)), Value: r.spec.value, ClientName: r.client.options.session.clientName,
+			Name: lock.name, Wait: wireDuration(end.Since(sentAt)), Value: r.spec.value, ClientName: r.client.calls.settings.session.clientName,
 			Mode: lock.mode, Permits: uint32(lock.permits), Limit: uint32(lock.limit), RequestKey: key,
 			Ttl: optionalDuration(r.ttl), LockDelay: optionalDuration(r.spec.lockDelay),
 		}

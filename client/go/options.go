@@ -25,13 +25,14 @@ type SessionOption interface {
 // options are what the program set.
 type options struct {
 	session        sessionOptions
-	credentials    credentialOptions
+	given          credentialOptions
 	connectTimeout time.Duration
 	backoffMin     time.Duration
 	backoffMax     time.Duration
-	wait           time.Duration
-	log            *slog.Logger
-	propagate      func(context.Context, map[string]string)
+	// wait is that of requests that set none; 0 for as long as it takes.
+	wait      time.Duration
+	log       *slog.Logger
+	propagate func(context.Context, map[string]string)
 }
 
 // sessionOptions are what the program set for sessions.
@@ -127,39 +128,39 @@ func WithBackoff(least, most time.Duration) Option {
 // WithCA sets a PEM file with the certificates of the CAs that the client trusts, for https endpoints. The client reads a changed file
 // again for each new connection. Default: the CAs that the system trusts. All endpoints must be https.
 func WithCA(file string) Option {
-	return option(func(o *options) { o.credentials.ca = file })
+	return option(func(o *options) { o.given.ca = file })
 }
 
 // WithCertificate sets PEM files with the certificate that the client shows to coordinators (with any intermediate certificates), and
 // its private key, for https endpoints. The client reads changed files again: new connections use the new certificate, and sessions
 // move to such a connection, with all that they hold. Default: none. All endpoints must be https.
 func WithCertificate(certFile, keyFile string) Option {
-	return option(func(o *options) { o.credentials.cert, o.credentials.key = certFile, keyFile })
+	return option(func(o *options) { o.given.cert, o.given.key = certFile, keyFile })
 }
 
 // WithServerName sets the name or address that must be in the coordinators' certificates, if it differs from that of their URLs.
 // Default: the host of the endpoint, at whatever address. All endpoints must be https.
 func WithServerName(name string) Option {
-	return option(func(o *options) { o.credentials.serverName = name })
+	return option(func(o *options) { o.given.serverName = name })
 }
 
 // WithToken sets the bearer token that the client shows with every call and session. Over http the client sends it to this machine
 // only, unless WithPlaintextToken allows more. Default: none.
 func WithToken(token string) Option {
-	return option(func(o *options) { o.credentials.token = token })
+	return option(func(o *options) { o.given.token = token })
 }
 
 // WithTokenFile sets a file with the bearer token in its only line, in place of WithToken. The client reads a changed file again, so
 // that a token can be replaced before it expires: calls use the new one, and sessions move to a connection that does, with all that
 // they hold. If the file can't be read then, the last token stays in use.
 func WithTokenFile(file string) Option {
-	return option(func(o *options) { o.credentials.tokenFile = file })
+	return option(func(o *options) { o.given.tokenFile = file })
 }
 
 // WithPlaintextToken sends the bearer token over http to other machines too, where anybody on the way can read and use it. Only for
 // networks that encrypt by other means, such as a mesh.
 func WithPlaintextToken() Option {
-	return option(func(o *options) { o.credentials.allowPlaintext = true })
+	return option(func(o *options) { o.given.allowPlaintext = true })
 }
 
 // WithLogger sets where the client logs. Default: slog.Default.
@@ -180,15 +181,9 @@ func WithPropagation(inject func(ctx context.Context, carrier map[string]string)
 
 // settings are what all sessions and calls of a client share.
 type settings struct {
-	endpoints      []endpoint
-	connectTimeout time.Duration
-	backoffMin     time.Duration
-	backoffMax     time.Duration
-	// wait is that of requests that set none; 0 for as long as it takes.
-	wait        time.Duration
+	options
+	endpoints   []endpoint
 	credentials *clientCredentials
-	log         *slog.Logger
-	propagate   func(context.Context, map[string]string)
 	// lookup returns the addresses of a host: as the system knows them, or a test.
 	lookup func(ctx context.Context, host string) ([]string, error)
 }
@@ -209,25 +204,14 @@ func newSettings(endpoints string, all options) (*settings, error) {
 	if failure := all.session.check(); failure != nil {
 		return nil, &ConnectError{Cause: failure}
 	}
-	log := all.log
-	if log == nil {
-		log = slog.Default()
+	if all.log == nil {
+		all.log = slog.Default()
 	}
-	credentials, err := newCredentials(all.credentials, parsed, log)
+	credentials, err := newCredentials(all.given, parsed, all.log)
 	if err != nil {
 		return nil, err
 	}
-	return &settings{
-		endpoints:      parsed,
-		connectTimeout: all.connectTimeout,
-		backoffMin:     all.backoffMin,
-		backoffMax:     all.backoffMax,
-		wait:           all.wait,
-		credentials:    credentials,
-		log:            log,
-		propagate:      all.propagate,
-		lookup:         net.DefaultResolver.LookupHost,
-	}, nil
+	return &settings{options: all, endpoints: parsed, credentials: credentials, lookup: net.DefaultResolver.LookupHost}, nil
 }
 
 func newOptions(opts []Option) options {

@@ -23,7 +23,7 @@ func offline(t *testing.T) (*Session, *rig) {
 	t.Helper()
 	r := openRig(t)
 	s := &Session{
-		settings: &settings{log: slog.New(slog.DiscardHandler)},
+		settings: &settings{options: options{log: slog.New(slog.DiscardHandler)}},
 		ended:    make(chan struct{}),
 		machine:  r.m,
 		timer:    time.NewTimer(time.Hour),
