@@ -23,6 +23,7 @@ import (
 	"github.com/pressly/goose/v3/lock"
 
 	"leasehold.dev/go"
+	"leasehold.dev/go/internal/endings"
 )
 
 var _ lock.SessionLocker = (*SessionLocker)(nil)
@@ -58,8 +59,8 @@ type SessionLocker struct {
 	mu sync.Mutex
 	// holds are the locks of the connections.
 	holds map[*sql.Conn]held
-	// contexts are those that end with a loss.
-	contexts map[*context.CancelCauseFunc]struct{}
+	// contexts are those of Context.
+	contexts endings.Contexts
 }
 
 // held is the lock of a connection. done ends its work, for which closing the client waits.
@@ -72,12 +73,11 @@ type held struct {
 // migrates one database.
 func NewSessionLocker(client *leasehold.Client, name string, opts ...Option) *SessionLocker {
 	l := &SessionLocker{
-		request:  client.Lock,
-		name:     name,
-		wait:     5 * time.Minute,
-		delay:    10 * time.Second,
-		holds:    make(map[*sql.Conn]held),
-		contexts: make(map[*context.CancelCauseFunc]struct{}),
+		request: client.Lock,
+		name:    name,
+		wait:    5 * time.Minute,
+		delay:   10 * time.Second,
+		holds:   make(map[*sql.Conn]held),
 	}
 	for _, o := range opts {
 		o(l)
@@ -98,7 +98,7 @@ func (l *SessionLocker) SessionLock(ctx context.Context, conn *sql.Conn) error {
 	l.holds[conn] = held{hold, done}
 	context.AfterFunc(working, func() {
 		if errors.Is(context.Cause(working), leasehold.ErrClosed) {
-			l.end(leasehold.ErrClosed)
+			l.contexts.End(leasehold.ErrClosed)
 		}
 	})
 	untilLoss, forget := hold.Context(context.Background())
@@ -111,21 +111,11 @@ func (l *SessionLocker) SessionLock(ctx context.Context, conn *sql.Conn) error {
 				go func() { closing <- conn.Close() }()
 			}
 			<-closing
-			l.end(leasehold.ErrLost)
+			l.contexts.End(leasehold.ErrLost)
 		}
 		forget()
 	})
 	return nil
-}
-
-// end ends all contexts of Context.
-func (l *SessionLocker) end(cause error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for cancel := range l.contexts {
-		(*cancel)(cause)
-	}
-	clear(l.contexts)
 }
 
 // SessionUnlock releases the lock. Returns a leasehold.LostError if it was lost: then another instance may have migrated at the same time.
@@ -149,14 +139,5 @@ func (l *SessionLocker) SessionUnlock(ctx context.Context, conn *sql.Conn) error
 // Context returns a context that is cancelled when the lock is lost, with the cause ErrLost, and when the client is closed, with the cause
 // ErrClosed: closing waits for the migrations to end. Pass it to the methods of a provider. Call cancel to free what it takes.
 func (l *SessionLocker) Context(parent context.Context) (ctx context.Context, cancel context.CancelFunc) {
-	ctx, cancelCause := context.WithCancelCause(parent)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.contexts[&cancelCause] = struct{}{}
-	return ctx, func() {
-		l.mu.Lock()
-		delete(l.contexts, &cancelCause)
-		l.mu.Unlock()
-		cancelCause(context.Canceled)
-	}
+	return l.contexts.Context(parent)
 }

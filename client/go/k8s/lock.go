@@ -46,6 +46,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
 	"leasehold.dev/go"
+	"leasehold.dev/go/internal/endings"
 )
 
 var (
@@ -72,14 +73,14 @@ type Lock struct {
 	mu sync.Mutex
 	// term is the present one, also after its loss, until its elector must have stopped.
 	term *term
-	// contexts are those that end with a loss.
-	contexts map[*context.CancelCauseFunc]struct{}
+	// contexts are those of Context.
+	contexts endings.Contexts
 }
 
 // New makes a lock of this name: 1 to 512 bytes of UTF-8 without control characters. The identity says who leads, and must differ between
 // the candidates. The client's identity needs the permissions acquire and inspect of the name, if the coordinator has permissions.
 func New(client *leasehold.Client, name, identity string, opts ...Option) *Lock {
-	l := &Lock{client: client, name: name, identity: identity, contexts: make(map[*context.CancelCauseFunc]struct{})}
+	l := &Lock{client: client, name: name, identity: identity}
 	for _, o := range opts {
 		o(&l.options)
 	}

@@ -54,21 +54,11 @@ func (l *Lock) begin(hold *leasehold.Hold, record resourcelock.LeaderElectionRec
 	untilLoss, forget := hold.Context(context.Background())
 	context.AfterFunc(untilLoss, func() {
 		if errors.Is(context.Cause(untilLoss), leasehold.ErrLost) {
-			l.endContexts(leasehold.ErrLost)
+			l.contexts.End(leasehold.ErrLost)
 		}
 		forget()
 	})
 	t.timer = time.AfterFunc(lease, func() { l.expire(t) })
-}
-
-// endContexts ends all contexts of Context.
-func (l *Lock) endContexts(cause error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for cancel := range l.contexts {
-		(*cancel)(cause)
-	}
-	clear(l.contexts)
 }
 
 // stopped handles the close of the client: the term ends when the functions of Leading have returned, and otherwise when its elector
@@ -77,7 +67,7 @@ func (l *Lock) stopped(t *term) {
 	if !errors.Is(context.Cause(t.working), leasehold.ErrClosed) {
 		return
 	}
-	l.endContexts(leasehold.ErrClosed)
+	l.contexts.End(leasehold.ErrClosed)
 	l.mu.Lock()
 	hasLed := t.hasLed
 	l.mu.Unlock()
@@ -153,8 +143,9 @@ func (l *Lock) end(t *term) {
 }
 
 // Leading returns a function for LeaderCallbacks.OnStartedLeading, which calls lead. Its context ends when the elector stops, and at the
-// moment at which the lock is lost, with the cause ErrLost, or the client is closed, with the cause ErrClosed. The lock waits for lead to return before it releases the term, so that nobody
-// else leads because of this process while lead still runs; an elector alone releases first.
+// moment at which the lock is lost, with the cause ErrLost, or the client is closed, with the cause ErrClosed. The lock waits for lead to
+// return before it releases the term, so that nobody else leads because of this process while lead still runs; an elector alone releases
+// first.
 func (l *Lock) Leading(lead func(ctx context.Context, hold *leasehold.Hold)) func(context.Context) {
 	return func(ctx context.Context) {
 		t := l.enter(ctx)
@@ -187,16 +178,7 @@ func (l *Lock) enter(ctx context.Context) *term {
 // Pass it to LeaderElector.Run or to the Start of a manager of controller-runtime, which then stop at the moment of the loss; otherwise
 // they go on for RenewDeadline. Call cancel to free what it takes.
 func (l *Lock) Context(parent context.Context) (ctx context.Context, cancel context.CancelFunc) {
-	ctx, cancelCause := context.WithCancelCause(parent)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.contexts[&cancelCause] = struct{}{}
-	return ctx, func() {
-		l.mu.Lock()
-		delete(l.contexts, &cancelCause)
-		l.mu.Unlock()
-		cancelCause(context.Canceled)
-	}
+	return l.contexts.Context(parent)
 }
 
 // Hold returns the hold of the present term, for its fencing token and its checks; nil if this process does not lead.
