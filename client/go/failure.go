@@ -1,6 +1,7 @@
 package leasehold
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -89,37 +90,30 @@ func (f *Failure) Retryable() bool {
 	return f.Code == codes.Unavailable || f.Code == codes.ResourceExhausted || f.Code == codes.DeadlineExceeded
 }
 
+// sentinelOf has the errors that stand for failures, by their reasons, and sentinelOfCode by their codes.
+var (
+	sentinelOf = map[string]error{
+		reasonSelfDeadlock:   ErrSelfDeadlock,
+		reasonUpgradeRefused: ErrUpgradeRefused,
+		reasonDeadlock:       ErrDeadlock,
+		reasonForceReleased:  ErrForceReleased,
+		reasonLimitMismatch:  ErrLimitMismatch,
+	}
+	sentinelOfCode = map[codes.Code]error{
+		codes.Unauthenticated:   ErrUnauthenticated,
+		codes.PermissionDenied:  ErrPermissionDenied,
+		codes.ResourceExhausted: ErrLimitReached,
+		codes.Unavailable:       ErrUnavailable,
+		codes.InvalidArgument:   ErrInvalid,
+	}
+)
+
 // sentinel returns the error that stands for this failure.
 func (f *Failure) sentinel() error {
 	if f.transport {
 		return ErrUnavailable
 	}
-	switch f.Reason {
-	case reasonSelfDeadlock:
-		return ErrSelfDeadlock
-	case reasonUpgradeRefused:
-		return ErrUpgradeRefused
-	case reasonDeadlock:
-		return ErrDeadlock
-	case reasonForceReleased:
-		return ErrForceReleased
-	case reasonLimitMismatch:
-		return ErrLimitMismatch
-	}
-	switch f.Code {
-	case codes.Unauthenticated:
-		return ErrUnauthenticated
-	case codes.PermissionDenied:
-		return ErrPermissionDenied
-	case codes.ResourceExhausted:
-		return ErrLimitReached
-	case codes.Unavailable:
-		return ErrUnavailable
-	case codes.InvalidArgument:
-		return ErrInvalid
-	default:
-		return ErrRefused
-	}
+	return cmp.Or(sentinelOf[f.Reason], sentinelOfCode[f.Code], ErrRefused)
 }
 
 func (f *Failure) isDraining() bool {
