@@ -91,7 +91,9 @@ func (e Election) Campaign(ctx context.Context) (*Term, error) {
 		return nil, err
 	}
 	candidacy.elected(holds[0].granted.lease)
-	return &Term{held: holds[0].held, candidacy: candidacy}, nil
+	term := &Term{held: holds[0].held, candidacy: candidacy}
+	warnIfForgotten(term, term.held)
+	return term, nil
 }
 
 // Run campaigns, and calls lead while this process leads; again and again, until the context ends. The context of lead is cancelled with

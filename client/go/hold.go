@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 	"time"
@@ -206,9 +207,21 @@ func (h *held) setValue(ctx context.Context, value []byte) error {
 	return h.session.change(ctx, h.granted, &change{kind: changeValue, value: bytes.Clone(value)})
 }
 
+// warnIfForgotten logs a warning when a hold or a term is collected while the lock is held. It does not release the lock: Go collects what
+// is not used any more, though the work under the lock may go on, or the program may mean to keep the lock until its end.
+func warnIfForgotten[H any](which *H, h held) {
+	runtime.AddCleanup(which, func(left held) {
+		if left.Err() == nil {
+			left.session.settings.log.Warn("a hold was forgotten, and its lock stays taken until the session ends; release it, or keep it",
+				"lock", left.Name())
+		}
+	}, h)
+}
+
 // Hold is a lock that this process holds, until it releases it or loses it. All methods may be called from any number of goroutines.
 //
-// A hold that is not released stays with the session: always release it, or use Request.Do, which does.
+// A hold that is not released stays with the session: always release it, or use Request.Do, which does. If the program drops it instead,
+// the client logs a warning as soon as the garbage collector has found it, and the lock stays taken.
 type Hold struct {
 	held
 }

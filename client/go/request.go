@@ -116,6 +116,9 @@ func (r RequestOf[H]) Acquire(ctx context.Context) (hold H, err error) {
 	if err != nil {
 		return hold, err
 	}
+	for _, one := range holds {
+		warnIfForgotten(one, one.held)
+	}
 	return r.as(holds), nil
 }
 
