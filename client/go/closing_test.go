@@ -1,18 +1,14 @@
 package leasehold_test
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"os"
-	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -272,11 +268,79 @@ func TestWorkOfAnothersCallIsWaitedFor(t *testing.T) {
 	await(t, "the close", closed)
 }
 
-// workerEndpoint is the variable by which this program becomes a worker's process; see beWorker.
-const workerEndpoint = "LEASEHOLD_TEST_WORKER"
+// TestClosingInTheMiddleOfWorkNeverLetsAnotherIn closes the client of who works, a hundred times, while another one waits.
+func TestClosingInTheMiddleOfWorkNeverLetsAnotherIn(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	for kind, runs := range map[string]func(c *leasehold.Client, work func(context.Context)) error{
+		"Do": func(c *leasehold.Client, work func(context.Context)) error {
+			return c.Lock("a").Do(ctx, func(ctx context.Context, _ *leasehold.Hold) error { work(ctx); return ctx.Err() })
+		},
+		"Do with several locks": func(c *leasehold.Client, work func(context.Context)) error {
+			return c.LockAll("a", "b").Do(ctx, func(ctx context.Context, _ leasehold.Holds) error { work(ctx); return ctx.Err() })
+		},
+		"Do in Do": func(c *leasehold.Client, work func(context.Context)) error {
+			return c.Lock("a").Do(ctx, func(ctx context.Context, _ *leasehold.Hold) error {
+				return c.Lock("b").Do(ctx, func(ctx context.Context, _ *leasehold.Hold) error { work(ctx); return ctx.Err() })
+			})
+		},
+		"Run": func(c *leasehold.Client, work func(context.Context)) error {
+			return c.Election("a").Run(ctx, func(ctx context.Context, _ *leasehold.Term) error { work(ctx); return ctx.Err() })
+		},
+		"Work": func(c *leasehold.Client, work func(context.Context)) error {
+			hold, err := c.Lock("a").Acquire(ctx)
+			if err != nil {
+				return err
+			}
+			under, done := hold.Work(ctx)
+			defer done()
+			work(under)
+			return hold.Release(under)
+		},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			url := servertest.Start(t).URL
+			watcher := connect(t, url)
+			var inside atomic.Int32
+			working := make(chan *leasehold.Client, 1)
+			var all sync.WaitGroup
+			start := func() {
+				c := connect(t, url)
+				all.Go(func() {
+					err := runs(c, func(ctx context.Context) {
+						if inside.Add(1) > 1 {
+							t.Error("two are inside")
+						}
+						working <- c
+						<-ctx.Done()
+						if err := context.Cause(ctx); err != leasehold.ErrClosed {
+							t.Errorf("the context ended with %v", err)
+						}
+						time.Sleep(time.Millisecond)
+						inside.Add(-1)
+					})
+					if kind != "Work" && !errors.Is(err, leasehold.ErrClosed) || kind == "Work" && err != nil {
+						t.Errorf("the work ended with %v", err)
+					}
+				})
+			}
+			start()
+			current := await(t, "the first", working)
+			for range servertest.Rounds(100) {
+				start()
+				waitForWaiters(t, watcher, "a", 1)
+				current.Close()
+				current = await(t, "the next", working)
+			}
+			current.Close()
+			all.Wait()
+		})
+	}
+}
 
-// beWorker works under a lock until SIGTERM, and tells by a file that it is inside.
-func beWorker(endpoint, file string) {
+// beWorker works under a lock until SIGTERM.
+func beWorker(endpoint string) {
 	client, err := leasehold.New(endpoint, leasehold.WithLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
 		panic(err)
@@ -284,19 +348,7 @@ func beWorker(endpoint, file string) {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	go func() {
-		_ = client.Lock("a").Do(context.Background(), func(ctx context.Context, _ *leasehold.Hold) error {
-			inside, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL, 0o600)
-			if err != nil {
-				fmt.Println("two are inside")
-				return err
-			}
-			fmt.Println("inside")
-			<-ctx.Done()
-			// What it takes to stop.
-			time.Sleep(5 * time.Millisecond)
-			inside.Close()
-			return os.Remove(file)
-		})
+		_ = client.Lock("a").Do(context.Background(), func(ctx context.Context, _ *leasehold.Hold) error { return servertest.Work(ctx) })
 	}()
 	<-ctx.Done()
 	client.Close()
@@ -306,34 +358,5 @@ func TestAProcessThatIsAskedToEndInTheMiddleOfWorkNeverLetsAnotherIn(t *testing.
 	t.Parallel()
 	server := servertest.Start(t)
 	c := connect(t, server.URL)
-	file := filepath.Join(t.TempDir(), "inside")
-	start := func() (*exec.Cmd, *bufio.Scanner) {
-		t.Helper()
-		worker := exec.Command(os.Args[0])
-		worker.Env = append(os.Environ(), workerEndpoint+"="+server.URL, "LEASEHOLD_TEST_FILE="+file)
-		worker.Stderr = os.Stderr
-		says, err := worker.StdoutPipe()
-		wantErr(t, err, nil)
-		wantErr(t, worker.Start(), nil)
-		t.Cleanup(func() { _ = worker.Process.Kill() })
-		return worker, bufio.NewScanner(says)
-	}
-	inside := func(says *bufio.Scanner) {
-		t.Helper()
-		if !says.Scan() || says.Text() != "inside" {
-			t.Fatalf("the worker said %q", says.Text())
-		}
-	}
-	worker, says := start()
-	inside(says)
-	for range 100 {
-		next, nextSays := start()
-		waitForWaiters(t, c, "a", 1)
-		wantErr(t, worker.Process.Signal(syscall.SIGTERM), nil)
-		inside(nextSays)
-		wantErr(t, worker.Wait(), nil)
-		worker = next
-	}
-	wantErr(t, worker.Process.Signal(syscall.SIGTERM), nil)
-	wantErr(t, worker.Wait(), nil)
+	servertest.TerminateWorkers(t, servertest.Rounds(100), server, func() { waitForWaiters(t, c, "a", 1) })
 }

@@ -23,8 +23,8 @@ func TestMain(m *testing.M) {
 		beRecipe(endpoint)
 		return
 	}
-	if endpoint := os.Getenv(workerEndpoint); endpoint != "" {
-		beWorker(endpoint, os.Getenv("LEASEHOLD_TEST_FILE"))
+	if endpoint := servertest.WorkerEndpoint(); endpoint != "" {
+		beWorker(endpoint)
 		return
 	}
 	goleak.VerifyTestMain(m)
