@@ -3,7 +3,10 @@ package leaseholdgocron_test
 import (
 	"context"
 	"log/slog"
+	"os"
+	"os/signal"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -74,7 +77,7 @@ func TestClosingTheClientInTheMiddleOfAJobLetsNobodyElseIn(t *testing.T) {
 				scheduler.Start()
 			}
 			start()
-			for range 100 {
+			for range servertest.Rounds(100) {
 				start()
 				// The wrong order: the scheduler goes on.
 				client := <-working
@@ -85,6 +88,62 @@ func TestClosingTheClientInTheMiddleOfAJobLetsNobodyElseIn(t *testing.T) {
 			if twice.Load() > 0 {
 				t.Errorf("two worked at once %d times", twice.Load())
 			}
+		})
+	}
+}
+
+// beWorker schedules a job that works until SIGTERM, under an elector or a locker, and ends in order then.
+func beWorker(kind string) {
+	check := func(err error) {
+		if err != nil {
+			panic(err)
+		}
+	}
+	client, err := leasehold.New(servertest.WorkerEndpoint(), leasehold.WithLogger(slog.New(slog.DiscardHandler)), leasehold.WithTTL(longTTL))
+	check(err)
+	elector := leaseholdgocron.NewElector(client, election+"/"+kind, leaseholdgocron.WithSplay(0))
+	locker := leaseholdgocron.NewLocker(client, "cron/", leaseholdgocron.WithSplay(0))
+	option := gocron.WithDistributedElector(elector)
+	task := elector.Leading(func(ctx context.Context, _ *leasehold.Term) error { return servertest.Work(ctx) })
+	if kind == "locker" {
+		option = gocron.WithDistributedLocker(locker)
+		task = func(ctx context.Context) error {
+			under, done := locker.Hold(job).Work(ctx)
+			defer done()
+			return servertest.Work(under)
+		}
+	}
+	scheduler, err := gocron.NewScheduler(option)
+	check(err)
+	once := gocron.WithSingletonMode(gocron.LimitModeReschedule)
+	_, err = scheduler.NewJob(gocron.DurationJob(10*time.Millisecond), gocron.NewTask(task), gocron.WithName(job), once)
+	check(err)
+	ended := make(chan os.Signal, 1)
+	signal.Notify(ended, syscall.SIGTERM)
+	scheduler.Start()
+	<-ended
+	check(scheduler.Shutdown())
+	elector.Close()
+	locker.Close()
+	client.Close()
+}
+
+// TestAProcessThatIsAskedToEndInTheMiddleOfAJobNeverLetsAnotherIn ends processes by SIGTERM, each while it works and another one waits.
+func TestAProcessThatIsAskedToEndInTheMiddleOfAJobNeverLetsAnotherIn(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"elector", "locker"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			server := servertest.Start(t)
+			watcher := connect(t, server.URL)
+			// With a locker they wait for the same election too, of which nobody makes use.
+			waits := func() {
+				servertest.Until(t, "the other instance", func() bool {
+					view, err := watcher.Admin().GetLock(t.Context(), election+"/"+kind)
+					return err == nil && view.WaiterCount == 1
+				})
+			}
+			servertest.TerminateWorkers(t, servertest.Rounds(20), server, waits, "GOCRON_TEST_ROLE=working-"+kind)
 		})
 	}
 }

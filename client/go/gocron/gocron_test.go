@@ -44,7 +44,12 @@ const (
 )
 
 func TestMain(m *testing.M) {
-	if role := os.Getenv("GOCRON_TEST_ROLE"); role != "" {
+	role := os.Getenv("GOCRON_TEST_ROLE")
+	if kind, isWorker := strings.CutPrefix(role, "working-"); isWorker {
+		beWorker(kind)
+		return
+	}
+	if role != "" {
 		beInstance(role, os.Getenv("GOCRON_TEST_ENDPOINT"))
 		return
 	}

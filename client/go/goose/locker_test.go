@@ -28,6 +28,10 @@ const name = "billing/migrations"
 var migrations = fstest.MapFS{"00002_second.sql": {Data: []byte("-- +goose Up\nCREATE TABLE second (id INTEGER);\n")}}
 
 func TestMain(m *testing.M) {
+	if servertest.WorkerEndpoint() != "" {
+		beWorker()
+		return
+	}
 	if role := os.Getenv("GOOSE_TEST_ROLE"); role != "" {
 		beInstance(role, os.Getenv("GOOSE_TEST_ENDPOINT"), os.Getenv("GOOSE_TEST_FILE"))
 		return
@@ -264,7 +268,7 @@ func TestClosingTheClientInTheMiddleOfMigrationsLetsNobodyElseIn(t *testing.T) {
 		})
 	}
 	start()
-	for range 100 {
+	for range servertest.Rounds(100) {
 		start()
 		client := <-working
 		client.Close()

@@ -9,7 +9,9 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -187,4 +189,53 @@ func TestTheCoordinatorIsAway(t *testing.T) {
 	if !hasTable(t, db, "first") || !hasTable(t, db, "second") {
 		t.Fatal("a migration is missing")
 	}
+}
+
+// beWorker migrates until SIGTERM, and closes its client then.
+func beWorker() {
+	file := os.Getenv("GOOSE_TEST_FILE")
+	client, err := leasehold.New(servertest.WorkerEndpoint(), leasehold.WithLogger(slog.New(slog.DiscardHandler)), leasehold.WithTTL(time.Minute))
+	if err != nil {
+		panic(err)
+	}
+	db, err := sql.Open("sqlite", file+"?_pragma=busy_timeout(10000)")
+	if err != nil {
+		panic(err)
+	}
+	defer db.Close()
+	locker := leaseholdgoose.NewSessionLocker(client, name)
+	provider, err := goose.NewProvider(goose.DialectSQLite3, db, migrations,
+		goose.WithSessionLocker(locker),
+		goose.WithDisableGlobalRegistry(true),
+		goose.WithGoMigrations(goose.NewGoMigration(1, &goose.GoFunc{RunTx: func(ctx context.Context, _ *sql.Tx) error {
+			return errors.Join(servertest.Work(ctx), context.Cause(ctx))
+		}}, nil)),
+	)
+	if err != nil {
+		panic(err)
+	}
+	ended := make(chan os.Signal, 1)
+	signal.Notify(ended, syscall.SIGTERM)
+	up := make(chan error, 1)
+	go func() {
+		ctx, cancel := locker.Context(context.Background())
+		defer cancel()
+		_, err := provider.Up(ctx)
+		up <- err
+	}()
+	<-ended
+	client.Close()
+	if err := <-up; !errors.Is(err, leasehold.ErrClosed) {
+		panic(err)
+	}
+}
+
+// TestAProcessThatIsAskedToEndInTheMiddleOfMigrationsNeverLetsAnotherIn ends processes by SIGTERM, each while it migrates and another one
+// waits. The migration is rolled back each time.
+func TestAProcessThatIsAskedToEndInTheMiddleOfMigrationsNeverLetsAnotherIn(t *testing.T) {
+	t.Parallel()
+	server := servertest.Start(t)
+	waits := func() { awaitWaiter(t, server.URL) }
+	file := filepath.Join(t.TempDir(), "db")
+	servertest.TerminateWorkers(t, servertest.Rounds(20), server, waits, "GOOSE_TEST_FILE="+file)
 }

@@ -4,10 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
+
+	"k8s.io/client-go/tools/leaderelection"
 
 	"leasehold.dev/go"
 	"leasehold.dev/go/internal/servertest"
@@ -50,7 +56,7 @@ func TestClosingTheClientInTheMiddleOfATermLetsNobodyElseLead(t *testing.T) {
 		})
 	}
 	start("0")
-	for i := range 100 {
+	for i := range servertest.Rounds(100) {
 		start(fmt.Sprint(i + 1))
 		await(t, "the leader", working).Close()
 	}
@@ -80,4 +86,58 @@ func TestClosingTheClientStopsAnElector(t *testing.T) {
 	if started := await(t, "the next leader", second.started); started.Before(ended) {
 		t.Fatalf("the next leader began %v before the first had ended", ended.Sub(started))
 	}
+}
+
+// beWorker leads until SIGTERM, which ends the context of its elector, and closes its client then. Its times end no leadership, however
+// busy the machine is.
+func beWorker() {
+	client, err := leasehold.New(servertest.WorkerEndpoint(), leasehold.WithLogger(slog.New(slog.DiscardHandler)), leasehold.WithTTL(time.Minute))
+	if err != nil {
+		panic(err)
+	}
+	lock := k8s.New(client, name, fmt.Sprint("process ", os.Getpid()))
+	settings := config(lock, lock.Leading(func(ctx context.Context, _ *leasehold.Hold) {
+		if err := servertest.Work(ctx); err != nil {
+			panic(err)
+		}
+	}))
+	settings.ReleaseOnCancel = true
+	settings.LeaseDuration, settings.RenewDeadline = time.Minute, 30*time.Second
+	elector, err := leaderelection.NewLeaderElector(settings)
+	if err != nil {
+		panic(err)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	elector.Run(ctx)
+	client.Close()
+}
+
+// TestAProcessThatIsAskedToEndInTheMiddleOfATermNeverLetsAnotherLead ends processes by SIGTERM, each while it leads and another one is a
+// candidate.
+func TestAProcessThatIsAskedToEndInTheMiddleOfATermNeverLetsAnotherLead(t *testing.T) {
+	t.Parallel()
+	server := servertest.Start(t)
+	watcher := connect(t, server.URL)
+	// Candidates look at the lock now and then, each with a session.
+	waits := func() {
+		servertest.Until(t, "the candidate", func() bool {
+			candidates := 0
+			for session, err := range watcher.Admin().ListSessions(t.Context()) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if session.ID != sessionOf(watcher) {
+					candidates++
+				}
+			}
+			return candidates == 2
+		})
+	}
+	servertest.TerminateWorkers(t, servertest.Rounds(20), server, waits)
+}
+
+func sessionOf(client *leasehold.Client) string {
+	info, _ := client.Session().Info()
+	return info.SessionID
 }

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"leasehold.dev/go"
+	"leasehold.dev/go/internal/servertest"
 	"leasehold.dev/go/k8s"
 )
 
@@ -38,6 +39,10 @@ const (
 func TestMain(m *testing.M) {
 	klog.SetLogger(logr.Discard())
 	log.SetLogger(logr.Discard())
+	if servertest.WorkerEndpoint() != "" {
+		beWorker()
+		return
+	}
 	if role := os.Getenv("K8S_TEST_CANDIDATE"); role != "" {
 		beCandidate(role, os.Getenv("K8S_TEST_ENDPOINT"), os.Getenv("K8S_TEST_BODY"))
 		return
