@@ -91,6 +91,118 @@ func TestWorkIsAFlow(t *testing.T) {
 	wantErr(t, hold.Release(t.Context()), nil)
 }
 
+// TestWhoseFlowItIs holds a lock in each way, and asks for it again with each context that there is then.
+func TestWhoseFlowItIs(t *testing.T) {
+	t.Parallel()
+	c := connect(t, servertest.Start(t).URL)
+	other, err := c.NewSession(t.Context())
+	wantErr(t, err, nil)
+	// do holds the lock by work, and asks with what is made of its context.
+	do := func(with func(context.Context) context.Context) func(func(context.Context)) error {
+		return func(asks func(context.Context)) error {
+			return c.Lock("a").Do(t.Context(), func(ctx context.Context, _ *leasehold.Hold) error { asks(with(ctx)); return nil })
+		}
+	}
+	// plain holds it by a plain hold.
+	plain := func(ctx context.Context, request leasehold.Request, asks func(*leasehold.Hold)) error {
+		hold, err := request.Acquire(ctx)
+		if err != nil {
+			return err
+		}
+		asks(hold)
+		return hold.Release(ctx)
+	}
+	same := func(ctx context.Context) context.Context { return ctx }
+	for name, test := range map[string]struct {
+		holds func(asks func(context.Context)) error
+		on    func(string) leasehold.Request
+		// again and reentrant are the errors of asking again.
+		again, reentrant error
+	}{
+		"work":                 {do(same), c.Lock, leasehold.ErrSelfDeadlock, nil},
+		"a derived context":    {do(context.WithoutCancel), c.Lock, leasehold.ErrSelfDeadlock, nil},
+		"a new flow":           {do(leasehold.NewFlow), c.Lock, leasehold.ErrBusy, leasehold.ErrInvalid},
+		"a context of its own": {do(func(context.Context) context.Context { return t.Context() }), c.Lock, leasehold.ErrBusy, leasehold.ErrInvalid},
+		"another session's":    {do(same), other.Lock, leasehold.ErrBusy, leasehold.ErrBusy},
+		"a goroutine of the work": {func(asks func(context.Context)) error {
+			return do(same)(func(ctx context.Context) {
+				var beside sync.WaitGroup
+				beside.Go(func() { asks(ctx) })
+				beside.Wait()
+			})
+		}, c.Lock, leasehold.ErrSelfDeadlock, nil},
+		"nested work": {func(asks func(context.Context)) error {
+			return do(same)(func(ctx context.Context) {
+				wantErr(t, c.Lock("b").Do(ctx, func(ctx context.Context, _ *leasehold.Hold) error { asks(ctx); return nil }), nil)
+			})
+		}, c.Lock, leasehold.ErrSelfDeadlock, nil},
+		"work under several locks": {func(asks func(context.Context)) error {
+			return c.LockAll("b", "a").Do(t.Context(), func(ctx context.Context, _ leasehold.Holds) error { asks(ctx); return nil })
+		}, c.Lock, leasehold.ErrSelfDeadlock, nil},
+		"a term": {func(asks func(context.Context)) error {
+			ctx, stop := context.WithCancel(t.Context())
+			err := c.Election("a").Run(ctx, func(ctx context.Context, _ *leasehold.Term) error { asks(ctx); stop(); return nil })
+			if errors.Is(err, context.Canceled) {
+				return nil
+			}
+			return err
+		}, c.Lock, leasehold.ErrSelfDeadlock, nil},
+		"a plain hold": {func(asks func(context.Context)) error {
+			return plain(t.Context(), c.Lock("a"), func(*leasehold.Hold) { asks(t.Context()) })
+		}, c.Lock, leasehold.ErrBusy, leasehold.ErrInvalid},
+		"a plain hold in work": {func(asks func(context.Context)) error {
+			return c.Lock("b").Do(t.Context(), func(ctx context.Context, _ *leasehold.Hold) error {
+				return plain(ctx, c.Lock("a"), func(*leasehold.Hold) { asks(ctx) })
+			})
+		}, c.Lock, leasehold.ErrSelfDeadlock, nil},
+		"work of a plain hold": {func(asks func(context.Context)) error {
+			return plain(t.Context(), c.Lock("a"), func(hold *leasehold.Hold) {
+				ctx, done := hold.Work(t.Context())
+				defer done()
+				asks(ctx)
+			})
+		}, c.Lock, leasehold.ErrBusy, leasehold.ErrInvalid},
+		"work of an actor's hold": {func(asks func(context.Context)) error {
+			return plain(t.Context(), c.Lock("a").Actor(leasehold.NewActor()), func(hold *leasehold.Hold) {
+				ctx, done := hold.Work(t.Context())
+				defer done()
+				asks(ctx)
+			})
+		}, c.Lock, leasehold.ErrSelfDeadlock, nil},
+		"a detached lock": {func(asks func(context.Context)) error {
+			lock, err := c.DetachedLock("a").Try(t.Context())
+			if err != nil {
+				return err
+			}
+			asks(t.Context())
+			return lock.Release(t.Context())
+		}, c.Lock, leasehold.ErrBusy, leasehold.ErrInvalid},
+	} {
+		// One after the other: they want one lock.
+		t.Run(name, func(t *testing.T) {
+			wantErr(t, test.holds(func(ctx context.Context) {
+				_, err := test.on("a").Try(ctx)
+				if !errors.Is(err, test.again) {
+					t.Errorf("asking again: %v", err)
+				}
+				hold, err := test.on("a").Reentrant().Try(ctx)
+				if !errors.Is(err, test.reentrant) {
+					t.Errorf("asking again, reentrant: %v", err)
+				}
+				if err == nil {
+					if err := hold.Release(ctx); err != nil {
+						t.Error(err)
+					}
+				}
+				_, err = c.DetachedLock("a").Try(ctx)
+				if !errors.Is(err, leasehold.ErrBusy) {
+					t.Errorf("asking without a session: %v", err)
+				}
+			}), nil)
+		})
+	}
+}
+
 func TestABusyLockIsSkippedWithoutAnError(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer

@@ -495,3 +495,33 @@ func TestLockerKeepsALockForTheSplay(t *testing.T) {
 		t.Fatalf("Unlock after a loss: %v", err)
 	}
 }
+
+// TestAJobIsAFlow has jobs ask for the locks that they run under, which would wait for ever.
+func TestAJobIsAFlow(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	client := connect(t, servertest.Start(t).URL)
+	elector := leaseholdgocron.NewElector(client, election, leaseholdgocron.WithSplay(0))
+	defer elector.Close()
+	servertest.Until(t, "a leader", func() bool { return elector.IsLeader(ctx) == nil })
+	asks := func(ctx context.Context, name string) {
+		if _, err := client.Lock(name).Acquire(ctx); !errors.Is(err, leasehold.ErrSelfDeadlock) {
+			t.Errorf("asking for %s again: %v", name, err)
+		}
+	}
+	task := elector.Leading(func(ctx context.Context, _ *leasehold.Term) error { asks(ctx, election); return nil })
+	if err := task(ctx); err != nil {
+		t.Error(err)
+	}
+	locker := leaseholdgocron.NewLocker(client, "cron/", leaseholdgocron.WithSplay(0))
+	lock, err := locker.Lock(ctx, job)
+	if err != nil {
+		t.Fatal(err)
+	}
+	under, done := locker.Hold(job).Work(ctx)
+	asks(under, "cron/"+job)
+	done()
+	if err := lock.Unlock(ctx); err != nil {
+		t.Error(err)
+	}
+}

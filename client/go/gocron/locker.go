@@ -53,8 +53,9 @@ func (l *Locker) Lock(ctx context.Context, key string) (gocron.Lock, error) {
 	if l.options.session != nil {
 		request = l.options.session.Lock(l.prefix + key)
 	}
-	// The delay keeps others from the same slot if this process dies right after it took the lock.
-	hold, err := request.Value(l.options.value).LockDelay(l.options.splay).Try(ctx)
+	// The delay keeps others from the same slot if this process dies right after it took the lock. With an actor, a job that asks for the
+	// lock with the context of Hold.Work does not wait for itself.
+	hold, err := request.Value(l.options.value).LockDelay(l.options.splay).Actor(leasehold.NewActor()).Try(ctx)
 	if err != nil {
 		return nil, err
 	}

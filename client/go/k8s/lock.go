@@ -192,7 +192,8 @@ func (l *Lock) Create(ctx context.Context, record resourcelock.LeaderElectionRec
 	if l.options.hasLockDelay {
 		delay = l.options.lockDelay
 	}
-	hold, err := session.Lock(l.name).Value(value).LockDelay(delay).Try(ctx)
+	// With an actor, a leader that asks for the lock with its context does not wait for itself.
+	hold, err := session.Lock(l.name).Value(value).LockDelay(delay).Actor(leasehold.NewActor()).Try(ctx)
 	if errors.Is(err, leasehold.ErrBusy) {
 		return apierrors.NewAlreadyExists(leases, l.name)
 	}

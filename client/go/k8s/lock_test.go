@@ -1,6 +1,7 @@
 package k8s_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -161,5 +162,23 @@ func TestALostTermIsNotRetaken(t *testing.T) {
 	})
 	if lock.Hold().Token() <= hold.Token() {
 		t.Fatal("the new term has an old token")
+	}
+}
+
+// TestALeaderIsAFlow has a leader ask for the lock that it leads by, which would wait for ever.
+func TestALeaderIsAFlow(t *testing.T) {
+	t.Parallel()
+	client := connect(t, servertest.Start(t).URL)
+	lock := k8s.New(client, name, "a")
+	if err := lock.Create(t.Context(), recordOf("a")); err != nil {
+		t.Fatal(err)
+	}
+	lock.Leading(func(ctx context.Context, _ *leasehold.Hold) {
+		if _, err := client.Lock(name).Acquire(ctx); !errors.Is(err, leasehold.ErrSelfDeadlock) {
+			t.Errorf("asking for the lock again: %v", err)
+		}
+	})(t.Context())
+	if err := lock.Update(t.Context(), recordOf("")); err != nil {
+		t.Error(err)
 	}
 }
