@@ -45,6 +45,10 @@ func main() {
 	run("mod", "edit", "-replace", "leasehold.dev/go="+checkout)
 	run("mod", "tidy")
 	run("mod", "vendor")
+	for _, licence := range []string{"LICENSE-APACHE", "LICENSE-MIT"} {
+		_, err := os.Stat(filepath.Join(module, "vendor/leasehold.dev/go", licence))
+		wantErr(t, err, nil)
+	}
 	wantErr(t, os.RemoveAll(checkout), nil)
 	// Finds and checks every package, as a build does first; compiling gRPC once more would take a minute.
 	run("list", "-deps", "./...")
