@@ -9,15 +9,8 @@ import (
 	"testing"
 )
 
-// TestAModuleBuildsWithoutTheCheckoutBesideIt does what the README says for CI and images.
-func TestAModuleBuildsWithoutTheCheckoutBesideIt(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it vendors gRPC")
-	}
-	t.Parallel()
-	checkout, module := filepath.Join(t.TempDir(), "go"), t.TempDir()
-	copyGo(t, checkout)
-	source := `package main
+// source is a program that uses the client.
+const source = `package main
 
 import (
 	"context"
@@ -32,6 +25,15 @@ func main() {
 	}
 }
 `
+
+// TestAModuleBuildsWithoutTheCheckoutBesideIt does what the README says for CI and images.
+func TestAModuleBuildsWithoutTheCheckoutBesideIt(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it vendors gRPC")
+	}
+	t.Parallel()
+	checkout, module := filepath.Join(t.TempDir(), "go"), t.TempDir()
+	copyGo(t, checkout)
 	wantErr(t, os.WriteFile(filepath.Join(module, "main.go"), []byte(source), 0o600), nil)
 	run := func(arguments ...string) {
 		t.Helper()
@@ -53,6 +55,44 @@ func main() {
 	// Finds and checks every package, as a build does first; compiling gRPC once more would take a minute.
 	run("list", "-deps", "./...")
 	run("build", "-n", "./...")
+}
+
+// TestAModuleFindsTheClientInAFolder makes a folder as the README says, and installs from it.
+func TestAModuleFindsTheClientInAFolder(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it unpacks gRPC")
+	}
+	if err := exec.Command("git", "rev-parse", "HEAD").Run(); err != nil {
+		t.Skip("this is no checkout of git's")
+	}
+	t.Parallel()
+	proxy, module := t.TempDir(), t.TempDir()
+	readme, err := os.ReadFile("README.md")
+	wantErr(t, err, nil)
+	_, script, isThere := strings.Cut(string(readme), "```sh\nproxy=")
+	script, _, _ = strings.Cut(script, "```")
+	if !isThere {
+		t.Fatal("the README says nothing of it")
+	}
+	run := func(in string, program string, arguments ...string) {
+		t.Helper()
+		command := exec.Command(program, arguments...)
+		command.Dir = in
+		// The other modules come from where they are already.
+		kept, err := exec.Command("go", "env", "GOMODCACHE").Output()
+		wantErr(t, err, nil)
+		command.Env = append(os.Environ(), "GOPROXY=file://"+proxy+",file://"+strings.TrimSpace(string(kept))+"/cache/download",
+			"GOMODCACHE="+filepath.Join(module, "cache"), "GOFLAGS=-modcacherw", "GOSUMDB=off", "GOWORK=off")
+		if said, err := command.CombinedOutput(); err != nil {
+			t.Fatalf("%s %s: %v\n%s", program, strings.Join(arguments, " "), err, said)
+		}
+	}
+	run(".", "sh", "-euc", "proxy="+strings.ReplaceAll(script, "/path/to/proxy", proxy))
+	wantErr(t, os.WriteFile(filepath.Join(module, "main.go"), []byte(source), 0o600), nil)
+	run(module, "go", "mod", "init", "example.com/mine")
+	run(module, "go", "get", "leasehold.dev/go@v0.1.0")
+	run(module, "go", "mod", "tidy")
+	run(module, "go", "list", "-deps", "./...")
 }
 
 // copyGo copies this module.
