@@ -1,16 +1,11 @@
 package dev.leasehold.shedlock;
 
-import dev.leasehold.AcquireException;
 import dev.leasehold.DetachedLock;
-import dev.leasehold.ErrorKind;
 import dev.leasehold.LeaseholdClient;
 import dev.leasehold.LeaseholdException;
 import dev.leasehold.LockLostException;
-import dev.leasehold.LockSpec;
 import java.time.Duration;
 import java.util.Optional;
-import net.javacrumbs.shedlock.core.AbstractSimpleLock;
-import net.javacrumbs.shedlock.core.ClockProvider;
 import net.javacrumbs.shedlock.core.ExtensibleLockProvider;
 import net.javacrumbs.shedlock.core.LockConfiguration;
 import net.javacrumbs.shedlock.core.SimpleLock;
@@ -23,87 +18,49 @@ import net.javacrumbs.shedlock.support.LockException;
  * <p>Coordinators bound TTLs, to 1 s to 1 h unless they are configured otherwise ({@code min-ttl}, {@code max-ttl}): a {@code lockAtMostFor}
  * outside of these bounds is refused with a {@link LockException}.
  */
-public final class LeaseholdLockProvider implements ExtensibleLockProvider {
+public final class LeaseholdLockProvider extends Provider implements ExtensibleLockProvider {
     /** Shortest rest of {@code lockAtLeastFor} for which a lock is renewed. */
     private static final Duration SHORTEST = Duration.ofSeconds(1);
 
-    private final LeaseholdClient client;
-    private final String prefix;
-
     /** Makes a provider of locks whose names are those of ShedLock after {@code shedlock/}. */
     public LeaseholdLockProvider(LeaseholdClient client) {
-        this(client, "shedlock/");
+        this(client, PREFIX);
     }
 
     /** Makes a provider of locks whose names are those of ShedLock after this prefix. */
     public LeaseholdLockProvider(LeaseholdClient client, String prefix) {
-        this.client = client;
-        this.prefix = prefix;
+        super(client, prefix);
     }
 
     @Override
-    public Optional<SimpleLock> lock(LockConfiguration configuration) {
-        try {
-            DetachedLock lock = client.detachedLock(LockSpec.exclusive(prefix + configuration.getName()))
-                    .ttl(configuration.getLockAtMostFor())
-                    .acquire();
-            // A close of the client waits for the task, because the lock could not be unlocked after it.
-            if (!lock.awaitOnClose()) {
-                lock.releaseAsync();
-                throw new LockException("the client of \"" + configuration.getName() + "\" is being closed");
-            }
-            return Optional.of(new Held(configuration, lock));
-        } catch (AcquireException e) {
-            if (e.kind() == ErrorKind.BUSY) {
-                return Optional.empty();
-            }
-            throw new LockException("failed to lock \"" + configuration.getName() + "\"", e);
-        } catch (InterruptedException e) {
-            Thread.currentThread().interrupt();
-            throw new LockException("interrupted while locking \"" + configuration.getName() + "\"", e);
-        }
+    Optional<Held> acquire(String name, LockConfiguration configuration) throws InterruptedException {
+        return client.detachedLock(name).ttl(configuration.getLockAtMostFor()).tryAcquire().map(lock -> new Detached(configuration, lock));
     }
 
-    /** Lock that this process holds. */
-    private static final class Held extends AbstractSimpleLock {
+    private static final class Detached extends Held {
         private final DetachedLock lock;
 
-        private Held(LockConfiguration configuration, DetachedLock lock) {
-            super(configuration);
+        private Detached(LockConfiguration configuration, DetachedLock lock) {
+            super(configuration, lock::awaitOnClose, lock::release);
             this.lock = lock;
         }
 
-        @Override
-        protected void doUnlock() {
-            Duration rest = Duration.between(ClockProvider.now(), lockConfiguration.getLockAtLeastUntil());
-            try {
-                if (rest.isNegative() || rest.isZero()) {
-                    lock.release();
-                } else if (rest.compareTo(SHORTEST) < 0) {
-                    releaseAfter(rest);
-                } else {
-                    lock.renew(rest);
-                }
-            } catch (LockLostException e) {
-                // Its time has passed, and the work is done.
-                return;
-            } catch (LeaseholdException e) {
-                throw new LockException("failed to unlock \"" + lockConfiguration.getName() + "\"", e);
-            } finally {
-                lock.workEnded();
-            }
-        }
-
         /** Waits for a time that is too short for a TTL; if the thread is interrupted, leaves the lock a little longer instead. */
-        private void releaseAfter(Duration rest) {
+        @Override
+        void releaseAfter(Duration rest) {
             try {
-                Thread.sleep(rest.toMillis() + 1);
+                if (rest.compareTo(SHORTEST) >= 0) {
+                    lock.renew(rest);
+                } else {
+                    Thread.sleep(rest.toMillis() + 1);
+                    lock.release();
+                }
             } catch (InterruptedException e) {
                 Thread.currentThread().interrupt();
                 lock.renew(SHORTEST);
-                return;
+            } finally {
+                lock.workEnded();
             }
-            lock.release();
         }
 
         /** Extends the lock, and tries for as long as it is held: a keep-alive of ShedLock's ends at the first failure. */
@@ -112,7 +69,7 @@ public final class LeaseholdLockProvider implements ExtensibleLockProvider {
             while (true) {
                 try {
                     lock.renew(configuration.getLockAtMostFor());
-                    return Optional.of(new Held(configuration, lock));
+                    return Optional.of(new Detached(configuration, lock));
                 } catch (LockLostException e) {
                     return Optional.empty();
                 } catch (LeaseholdException e) {
