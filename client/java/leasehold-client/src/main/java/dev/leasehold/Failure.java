@@ -78,26 +78,15 @@ public record Failure(
         if (isTransport()) {
             return ErrorKind.UNAVAILABLE;
         }
-        switch (reason) {
-            case "SELF_DEADLOCK":
-                return ErrorKind.SELF_DEADLOCK;
-            case "UPGRADE_REFUSED":
-                return ErrorKind.UPGRADE_REFUSED;
-            case "DEADLOCK":
-                return ErrorKind.DEADLOCK;
-            case "FORCE_RELEASED":
-                return ErrorKind.FORCE_RELEASED;
-            case "LIMIT_MISMATCH":
-                return ErrorKind.LIMIT_MISMATCH;
-            default:
-                break;
-        }
-        return switch (code) {
-            case UNAUTHENTICATED -> ErrorKind.UNAUTHENTICATED;
-            case PERMISSION_DENIED -> ErrorKind.PERMISSION_DENIED;
-            case RESOURCE_EXHAUSTED -> ErrorKind.LIMIT_REACHED;
-            case INVALID_ARGUMENT -> ErrorKind.INVALID;
-            default -> ErrorKind.REFUSED;
+        return switch (reason) {
+            case "SELF_DEADLOCK", "UPGRADE_REFUSED", "DEADLOCK", "FORCE_RELEASED", "LIMIT_MISMATCH" -> ErrorKind.valueOf(reason);
+            default -> switch (code) {
+                case UNAUTHENTICATED -> ErrorKind.UNAUTHENTICATED;
+                case PERMISSION_DENIED -> ErrorKind.PERMISSION_DENIED;
+                case RESOURCE_EXHAUSTED -> ErrorKind.LIMIT_REACHED;
+                case INVALID_ARGUMENT -> ErrorKind.INVALID;
+                default -> ErrorKind.REFUSED;
+            };
         };
     }
 

@@ -16,7 +16,6 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.ExecutionException;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Consumer;
@@ -28,7 +27,7 @@ import java.util.stream.Collectors;
 public abstract sealed class Grant implements AutoCloseable permits Hold, Term {
     final SessionDriver session;
     final Granted granted;
-    private final AtomicReference<CompletableFuture<Void>> releasing = new AtomicReference<>();
+    private final AtomicReference<CompletableFuture<HoldResult>> releasing = new AtomicReference<>();
     private volatile Bodies.Body body;
     private final CompletableFuture<StopReason> stop = new CompletableFuture<>();
 
@@ -282,55 +281,36 @@ public abstract sealed class Grant implements AutoCloseable permits Hold, Term {
 
     /** Waits while the lock is suspended, whatever interrupts it. Returns its loss; null if it is not lost. */
     LockLostException settled() {
-        boolean wasInterrupted = false;
         while (true) {
             CompletableFuture<Void> changed = granted.lease().onChange();
             Lease.View view = granted.lease().at(BootClock.now());
             if (view.state() != HoldState.SUSPENDED) {
-                if (wasInterrupted) {
-                    Thread.currentThread().interrupt();
-                }
                 return view.state() == HoldState.LOST ? new LockLostException(name(), token(), view.reason()) : null;
             }
-            try {
-                changed.get();
-            } catch (InterruptedException e) {
-                wasInterrupted = true;
-            } catch (ExecutionException e) {
-                throw new IllegalStateException(e);
-            }
+            Waits.uninterruptibly(changed);
         }
     }
 
     /**
-     * Gives the lock back. Idempotent: every call returns the result of the first. It is completed by the thread that has the answer, and
+     * Gives the lock back. Idempotent: every call returns the answer to the first. It is completed by the thread that has the answer, and
      * never exposed to the program.
      */
-    CompletableFuture<Void> give() {
-        CompletableFuture<Void> mine = new CompletableFuture<>();
+    CompletableFuture<HoldResult> give() {
+        CompletableFuture<HoldResult> mine = new CompletableFuture<>();
         if (!releasing.compareAndSet(null, mine)) {
             return releasing.get();
         }
-        CompletableFuture<HoldResult> answer = session.release(granted, session.settings().traceparent());
-        if (answer == null) {
-            LostReason reason = granted.lease().at(BootClock.now()).reason();
-            mine.completeExceptionally(new LockLostException(name(), token(), reason));
-        } else {
-            answer.thenAccept(result -> {
-                LeaseholdException failed = error(result);
-                if (failed == null) {
-                    mine.complete(null);
-                } else {
-                    mine.completeExceptionally(failed);
-                }
-            });
-        }
+        session.release(granted, session.settings().traceparent()).thenAccept(mine::complete);
         return mine;
     }
 
     /** Gives the lock back and waits for the answer, whatever interrupts it. */
     void giveAndWait() {
-        Waits.uninterruptibly(give());
+        confirm(Waits.uninterruptibly(give()));
+    }
+
+    CompletableFuture<Void> giveAsync() {
+        return give().thenAcceptAsync(this::confirm, session.settings().executor());
     }
 
     /** Fails if a check found something wrong. */
@@ -341,22 +321,11 @@ public abstract sealed class Grant implements AutoCloseable permits Hold, Term {
     }
 
     CompletableFuture<Void> change(Change change) {
-        return session.change(granted, change).thenAcceptAsync(
-                result -> {
-                    LeaseholdException failed = error(result);
-                    if (failed != null) {
-                        throw failed;
-                    }
-                },
-                session.settings().executor());
+        return session.change(granted, change).thenAcceptAsync(this::confirm, session.settings().executor());
     }
 
     void changeAndWait(Change change) throws InterruptedException {
-        CompletableFuture<HoldResult> answer = session.change(granted, change);
-        LeaseholdException failed = error(Waits.interruptibly(answer));
-        if (failed != null) {
-            throw failed;
-        }
+        confirm(Waits.interruptibly(session.change(granted, change)));
     }
 
     static byte[] utf8(String value) {
@@ -374,14 +343,15 @@ public abstract sealed class Grant implements AutoCloseable permits Hold, Term {
         return getClass().getSimpleName() + "[" + name() + ", token " + token() + ", " + state().name().toLowerCase(Locale.ROOT) + "]";
     }
 
-    private LeaseholdException error(HoldResult result) {
-        return switch (result.outcome()) {
-            case DONE -> null;
-            case LOST -> result.reason() == Lease.RELEASED
+    /** Fails unless the answer is that the request was carried out. */
+    private void confirm(HoldResult result) {
+        switch (result.outcome()) {
+            case DONE -> {}
+            case LOST -> throw result.reason() == Lease.RELEASED
                     ? new HoldException(name(), ErrorKind.RELEASED, null)
                     : new LockLostException(name(), token(), result.reason());
-            case UNCONFIRMED -> new HoldException(name(), ErrorKind.UNCONFIRMED, null);
-            case REFUSED -> new HoldException(name(), result.failure().kind(), result.failure());
-        };
+            case UNCONFIRMED -> throw new HoldException(name(), ErrorKind.UNCONFIRMED, null);
+            case REFUSED -> throw new HoldException(name(), result.failure().kind(), result.failure());
+        }
     }
 }

@@ -44,7 +44,7 @@ public final class Hold extends Grant {
 
     /** Gives the lock back as {@link #release} does, without waiting. */
     public CompletableFuture<Void> releaseAsync() {
-        return give().thenRunAsync(() -> {}, session.settings().executor());
+        return giveAsync();
     }
 
     /**
@@ -55,11 +55,7 @@ public final class Hold extends Grant {
      */
     @Override
     public void close() {
-        try {
-            release();
-        } catch (HoldException e) {
-            System.getLogger("dev.leasehold").log(System.Logger.Level.DEBUG, "the release at the end of a block failed", e);
-        }
+        Waits.unlessLost(this::release);
     }
 
     /** Changes the value attached to the hold for others to see: at most 4 KiB. After an interrupt it may be changed all the same. */

@@ -1,8 +1,9 @@
 package dev.leasehold;
 
+import java.nio.ByteBuffer;
 import java.time.Duration;
 import java.time.Instant;
-import java.util.Arrays;
+import java.util.List;
 import java.util.Optional;
 
 /**
@@ -41,30 +42,23 @@ public record Holder(
     /** Compares the values by their bytes. */
     @Override
     public boolean equals(Object other) {
-        return other instanceof Holder holder
-                && sessionId.equals(holder.sessionId)
-                && clientName.equals(holder.clientName)
-                && coordinator.equals(holder.coordinator)
-                && token == holder.token
-                && acquiredAt.equals(holder.acquiredAt)
-                && ttl.equals(holder.ttl)
-                && Arrays.equals(value, holder.value)
-                && holdCount == holder.holdCount
-                && isForeign == holder.isForeign
-                && permits == holder.permits
-                && actor == holder.actor
-                && maxHold.equals(holder.maxHold)
-                && peer.equals(holder.peer);
+        return other instanceof Holder holder && parts().equals(holder.parts());
+    }
+
+    @Override
+    public int hashCode() {
+        return parts().hashCode();
+    }
+
+    private List<Object> parts() {
+        return List.of(
+                sessionId, clientName, coordinator, token, acquiredAt, ttl, ByteBuffer.wrap(value),
+                holdCount, isForeign, permits, actor, maxHold, peer);
     }
 
     /** Returns who holds it, with which token. */
     @Override
     public String toString() {
         return "Holder[client " + clientName + ", session " + sessionId + ", token " + token + "]";
-    }
-
-    @Override
-    public int hashCode() {
-        return (sessionId.hashCode() * 31 + Long.hashCode(token)) * 31 + Arrays.hashCode(value);
     }
 }

@@ -53,11 +53,11 @@ public final class Holds extends AbstractList<Hold> implements AutoCloseable {
 
     /** Releases all of them at once, as {@link Hold#release} does with one. Of several errors, throws that of the first lock. */
     public void release() {
-        List<CompletableFuture<Void>> releases = holds.stream().map(Grant::give).toList();
+        holds.forEach(Grant::give);
         RuntimeException first = null;
-        for (CompletableFuture<Void> release : releases) {
+        for (Hold hold : holds) {
             try {
-                Waits.uninterruptibly(release);
+                hold.giveAndWait();
             } catch (RuntimeException e) {
                 first = first == null ? e : first;
             }
@@ -75,10 +75,6 @@ public final class Holds extends AbstractList<Hold> implements AutoCloseable {
     /** Releases all of them, as {@link Hold#close} does with one. */
     @Override
     public void close() {
-        try {
-            release();
-        } catch (HoldException e) {
-            System.getLogger("dev.leasehold").log(System.Logger.Level.DEBUG, "the release at the end of a block failed", e);
-        }
+        Waits.unlessLost(this::release);
     }
 }

@@ -37,13 +37,9 @@ public record Leader(long token, byte[] value, String clientName, String session
     }
 
     /** Returns whether both are the same, in the same term and with the same value. */
-    boolean isSame(Leader other) {
-        return other != null && token == other.token && Arrays.equals(value, other.value);
-    }
-
     @Override
     public boolean equals(Object other) {
-        return other instanceof Leader leader && isSame(leader);
+        return other instanceof Leader leader && token == leader.token && Arrays.equals(value, leader.value);
     }
 
     @Override

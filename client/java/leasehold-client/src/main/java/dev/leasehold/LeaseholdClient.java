@@ -111,15 +111,12 @@ public final class LeaseholdClient extends Entry implements AutoCloseable {
     }
 
     private static Session opened(Session made) throws InterruptedException {
-        boolean isOpen = false;
         try {
             made.awaitOpen();
-            isOpen = true;
             return made;
-        } finally {
-            if (!isOpen) {
-                made.beginClose(0);
-            }
+        } catch (Throwable e) {
+            made.beginClose(0);
+            throw e;
         }
     }
 
@@ -162,7 +159,7 @@ public final class LeaseholdClient extends Entry implements AutoCloseable {
     }
 
     /** Fails if a check found a setting wrong. */
-    private static void setting(Failure wrong) {
+    static void setting(Failure wrong) {
         if (wrong != null) {
             throw new IllegalArgumentException(wrong.message());
         }
@@ -471,7 +468,6 @@ public final class LeaseholdClient extends Entry implements AutoCloseable {
          */
         public LeaseholdClient connect() throws InterruptedException {
             LeaseholdClient client = build();
-            boolean isOpen = false;
             try {
                 Session own;
                 synchronized (client.lock) {
@@ -479,12 +475,10 @@ public final class LeaseholdClient extends Entry implements AutoCloseable {
                     client.shared = own;
                 }
                 opened(own);
-                isOpen = true;
                 return client;
-            } finally {
-                if (!isOpen) {
-                    client.close();
-                }
+            } catch (Throwable e) {
+                client.close();
+                throw e;
             }
         }
     }

@@ -3,7 +3,6 @@ package dev.leasehold;
 import dev.leasehold.internal.SessionDriver;
 import dev.leasehold.internal.machine.Output.Granted;
 import java.util.List;
-import java.util.concurrent.CompletableFuture;
 
 /** Request for one lock, or for permits of a semaphore. */
 public final class LockRequest extends Request<LockRequest, Hold> {
@@ -32,15 +31,5 @@ public final class LockRequest extends Request<LockRequest, Hold> {
     @Override
     List<Hold> holds(Hold granted) {
         return List.of(granted);
-    }
-
-    @Override
-    void release(Hold granted) {
-        granted.release();
-    }
-
-    @Override
-    CompletableFuture<Void> releaseAsync(Hold granted) {
-        return granted.releaseAsync();
     }
 }

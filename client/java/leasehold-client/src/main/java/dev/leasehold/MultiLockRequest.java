@@ -3,7 +3,6 @@ package dev.leasehold;
 import dev.leasehold.internal.SessionDriver;
 import dev.leasehold.internal.machine.Output.Granted;
 import java.util.List;
-import java.util.concurrent.CompletableFuture;
 
 /**
  * Request for several locks, which are granted all together or not at all. The order of the names does not matter for deadlocks: requests
@@ -27,15 +26,5 @@ public final class MultiLockRequest extends Request<MultiLockRequest, Holds> {
     @Override
     List<Hold> holds(Holds granted) {
         return granted;
-    }
-
-    @Override
-    void release(Holds granted) {
-        granted.release();
-    }
-
-    @Override
-    CompletableFuture<Void> releaseAsync(Holds granted) {
-        return granted.releaseAsync();
     }
 }

@@ -5,6 +5,7 @@ import dev.leasehold.internal.Feed;
 import dev.leasehold.v1.ElectionServiceGrpc;
 import dev.leasehold.v1.ObserveRequest;
 import dev.leasehold.v1.ObserveResponse;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.function.Consumer;
 
@@ -38,7 +39,7 @@ public final class Observer implements AutoCloseable {
         long token = leader == null ? 0 : leader.token();
         // A coordinator that is behind the one before it will catch up. A holder that does not use Leasehold has no token.
         boolean isPast = token != 0 && token < newest;
-        boolean isSame = hasLast && (leader == null ? last == null : leader.isSame(last));
+        boolean isSame = hasLast && Objects.equals(leader, last);
         if (isPast || isSame) {
             return;
         }

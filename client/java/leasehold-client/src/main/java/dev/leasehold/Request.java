@@ -33,9 +33,9 @@ public abstract sealed class Request<R extends Request<R, G>, G> permits LockReq
     /** Returns the locks in what is granted. */
     abstract List<Hold> holds(G granted);
 
-    abstract void release(G granted);
-
-    abstract CompletableFuture<Void> releaseAsync(G granted);
+    private CompletableFuture<Void> releaseAsync(G granted) {
+        return new Holds(holds(granted)).releaseAsync();
+    }
 
     /**
      * Asks for shared holds, whatever the modes were: together with other shared holders, and never with an exclusive one. A request behind a
@@ -170,19 +170,19 @@ public abstract sealed class Request<R extends Request<R, G>, G> permits LockReq
      * @throws InterruptedException if the thread is interrupted while it waits for the lock
      */
     public <E extends Exception> void run(LockBody.Action<? super G, E> work) throws E, InterruptedException {
-        Checks.given(work, "work");
-        call(granted -> {
-            work.run(granted);
-            return null;
-        });
+        call(Scope.returning(work));
     }
 
     /** Does as {@link #run} does, and returns what the work returns. */
     public <T, E extends Exception> T call(LockBody<? super G, T, E> work) throws E, InterruptedException {
         Checks.given(work, "work");
         Acquiring own = acquiring.ofWork();
-        G granted = own.acquire(this::granted);
-        return Scope.run(holds(granted), own.spec().actor(), () -> release(granted), () -> work.call(granted));
+        return under(own, own.acquire(this::granted), work);
+    }
+
+    private <T, E extends Exception> T under(Acquiring own, G granted, LockBody<? super G, T, E> work) throws E {
+        List<Hold> holds = holds(granted);
+        return Scope.run(holds, own.spec().actor(), new Holds(holds)::release, () -> work.call(granted));
     }
 
     /**
@@ -192,14 +192,11 @@ public abstract sealed class Request<R extends Request<R, G>, G> permits LockReq
      * @return whether the work ran
      */
     public <E extends Exception> boolean tryRun(LockBody.Action<? super G, E> work) throws E, InterruptedException {
-        Checks.given(work, "work");
+        var returning = Scope.returning(work);
         Acquiring own = acquiring.longestWait(Duration.ZERO).ofWork();
         Optional<G> granted = ifFree(() -> own.acquire(this::granted));
         if (granted.isPresent()) {
-            Scope.run(holds(granted.get()), own.spec().actor(), () -> release(granted.get()), () -> {
-                work.run(granted.get());
-                return null;
-            });
+            under(own, granted.get(), returning);
         }
         return granted.isPresent();
     }

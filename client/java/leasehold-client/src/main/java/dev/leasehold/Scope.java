@@ -1,6 +1,7 @@
 package dev.leasehold;
 
 import dev.leasehold.internal.Bodies;
+import dev.leasehold.internal.Checks;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.Callable;
@@ -79,6 +80,15 @@ final class Scope {
             }
             return !interrupts.hadAnother;
         }
+    }
+
+    /** Returns work that returns nothing as work that returns null. */
+    static <H, E extends Exception> LockBody<H, Void, E> returning(LockBody.Action<H, E> work) {
+        Checks.given(work, "work");
+        return held -> {
+            work.run(held);
+            return null;
+        };
     }
 
     private static void giveUp(Runnable release) {

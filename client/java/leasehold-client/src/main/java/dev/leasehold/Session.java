@@ -102,9 +102,7 @@ public final class Session extends Entry implements AutoCloseable {
     /** Closes as {@link #close()} does, and waits for work under locks for no longer than this; zero means not to wait. */
     public void close(Duration timeout) {
         long nanos = Moments.nanos(Checks.given(timeout, "timeout"));
-        if (nanos < 0) {
-            throw new IllegalArgumentException("timeout: must be 0 or more");
-        }
+        LeaseholdClient.setting(Checks.time(nanos, "timeout"));
         Waits.uninterruptibly(beginClose(nanos));
     }
 

@@ -1,6 +1,5 @@
 package dev.leasehold;
 
-import dev.leasehold.internal.Checks;
 import dev.leasehold.internal.SessionDriver;
 import dev.leasehold.internal.machine.Output.Granted;
 import java.util.List;
@@ -42,11 +41,8 @@ public final class Term extends Grant {
      * @throws LockLostException if the leadership was lost before the work was done
      */
     public <E extends Exception> void run(LockBody.Action<? super Term, E> work) throws E {
-        Checks.given(work, "work");
-        Scope.run(List.of(this), actor, this::resign, () -> {
-            work.run(this);
-            return null;
-        });
+        LockBody<? super Term, Void, E> returning = Scope.returning(work);
+        Scope.run(List.of(this), actor, this::resign, () -> returning.call(this));
     }
 
     /** Changes the value as {@link #proclaim(byte[])} does, without waiting. */
@@ -68,18 +64,14 @@ public final class Term extends Grant {
 
     /** Gives the leadership up without waiting. */
     public CompletableFuture<Void> resignAsync() {
-        CompletableFuture<Void> given = give();
+        CompletableFuture<Void> given = giveAsync();
         end.run();
-        return given.thenRunAsync(() -> {}, session.settings().executor());
+        return given;
     }
 
     /** Gives the leadership up, and fails only if it was lost, as {@link Hold#close} does. */
     @Override
     public void close() {
-        try {
-            resign();
-        } catch (HoldException e) {
-            System.getLogger("dev.leasehold").log(System.Logger.Level.DEBUG, "resigning at the end of a block failed", e);
-        }
+        Waits.unlessLost(this::resign);
     }
 }

@@ -1,7 +1,7 @@
 package dev.leasehold;
 
 import com.google.protobuf.Timestamp;
-import dev.leasehold.internal.machine.LostReasons;
+import dev.leasehold.internal.Named;
 import dev.leasehold.internal.machine.Moments;
 import dev.leasehold.v1.GetStatusResponse;
 import dev.leasehold.v1.LockMode;
@@ -26,12 +26,7 @@ final class Views {
     }
 
     private static Optional<LockSpec.Mode> mode(LockMode wire) {
-        return switch (wire) {
-            case LOCK_MODE_EXCLUSIVE -> Optional.of(LockSpec.Mode.EXCLUSIVE);
-            case LOCK_MODE_SHARED -> Optional.of(LockSpec.Mode.SHARED);
-            case LOCK_MODE_SEMAPHORE -> Optional.of(LockSpec.Mode.SEMAPHORE);
-            default -> Optional.empty();
-        };
+        return Optional.ofNullable(Named.value(wire, "LOCK_MODE_", LockSpec.Mode.class, null));
     }
 
     static Holder holder(dev.leasehold.v1.Holder wire) {
@@ -83,31 +78,15 @@ final class Views {
     }
 
     static LockEvent event(dev.leasehold.v1.LockEvent wire) {
-        LockEvent.Kind kind =
-                switch (wire.getKind()) {
-                    case LOCK_EVENT_KIND_GRANTED -> LockEvent.Kind.GRANTED;
-                    case LOCK_EVENT_KIND_QUEUED -> LockEvent.Kind.QUEUED;
-                    case LOCK_EVENT_KIND_WITHDRAWN -> LockEvent.Kind.WITHDRAWN;
-                    case LOCK_EVENT_KIND_RELEASED -> LockEvent.Kind.RELEASED;
-                    case LOCK_EVENT_KIND_EXPIRED -> LockEvent.Kind.EXPIRED;
-                    case LOCK_EVENT_KIND_LOST -> LockEvent.Kind.LOST;
-                    case LOCK_EVENT_KIND_FORCED -> LockEvent.Kind.FORCED;
-                    case LOCK_EVENT_KIND_VALUE_CHANGED -> LockEvent.Kind.VALUE_CHANGED;
-                    case LOCK_EVENT_KIND_DOWNGRADED -> LockEvent.Kind.DOWNGRADED;
-                    case LOCK_EVENT_KIND_LIMIT_CHANGED -> LockEvent.Kind.LIMIT_CHANGED;
-                    case LOCK_EVENT_KIND_PERMITS_REDUCED -> LockEvent.Kind.PERMITS_REDUCED;
-                    case LOCK_EVENT_KIND_RELEASE_REQUESTED -> LockEvent.Kind.RELEASE_REQUESTED;
-                    default -> LockEvent.Kind.UNKNOWN;
-                };
         boolean hasReason = wire.getReason() != dev.leasehold.v1.LostReason.LOST_REASON_UNSPECIFIED;
         return new LockEvent(
-                kind,
+                Named.value(wire.getKind(), "LOCK_EVENT_KIND_", LockEvent.Kind.class, LockEvent.Kind.UNKNOWN),
                 wire.getName(),
                 instant(wire.getTime()),
                 wire.getFencingToken(),
                 wire.hasHolder() ? Optional.of(holder(wire.getHolder())) : Optional.empty(),
                 wire.hasWaiter() ? Optional.of(waiter(wire.getWaiter())) : Optional.empty(),
-                hasReason ? Optional.of(LostReasons.of(wire.getReason())) : Optional.empty(),
+                hasReason ? Optional.of(Named.reason(wire.getReason())) : Optional.empty(),
                 mode(wire.getMode()),
                 wire.getHolderCount(),
                 wire.getWaiterCount(),

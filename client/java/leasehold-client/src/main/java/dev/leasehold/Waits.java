@@ -40,6 +40,15 @@ final class Waits {
         }
     }
 
+    /** Gives something up, and fails only if it was lost: what was not confirmed is repeated in the background. */
+    static void unlessLost(Runnable giveUp) {
+        try {
+            giveUp.run();
+        } catch (HoldException e) {
+            System.getLogger("dev.leasehold").log(System.Logger.Level.DEBUG, "the release at the end of a block failed", e);
+        }
+    }
+
     /**
      * Makes a call on a thread of its own. To cancel the future, or to complete it in any other way, interrupts the call.
      *

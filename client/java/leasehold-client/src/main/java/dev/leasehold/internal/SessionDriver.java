@@ -15,6 +15,7 @@ import dev.leasehold.internal.machine.Moments;
 import dev.leasehold.internal.machine.Output;
 import dev.leasehold.internal.machine.Output.AcquireResult;
 import dev.leasehold.internal.machine.Output.Granted;
+import dev.leasehold.internal.machine.Output.HoldOutcome;
 import dev.leasehold.internal.machine.Output.HoldResult;
 import dev.leasehold.v1.SessionOpen;
 import dev.leasehold.v1.SessionResponse;
@@ -250,20 +251,22 @@ public final class SessionDriver {
     }
 
     /**
-     * Gives one grant back. Returns the answer; null if it had ended before.
+     * Gives one grant back. Returns the answer: the loss, if it had ended before.
      *
      * @param traceparent trace context; empty for none
      */
     public CompletableFuture<HoldResult> release(Granted what, String traceparent) {
         CompletableFuture<HoldResult> call = new CompletableFuture<>();
-        boolean[] didEnd = new boolean[1];
         input(now -> {
             // It ends here first: this process must not believe in the hold once the coordinator could hand it on.
-            didEnd[0] = what.lease().end(now, Lease.RELEASED);
+            boolean didEnd = what.lease().end(now, Lease.RELEASED);
             // The session forgets a lost one.
-            machine.release(now, what.key(), traceparent, didEnd[0] ? call::complete : null);
+            machine.release(now, what.key(), traceparent, didEnd ? call::complete : null);
+            if (!didEnd) {
+                call.complete(new HoldResult(HoldOutcome.LOST, what.lease().at(now).reason(), null));
+            }
         });
-        return didEnd[0] ? call : null;
+        return call;
     }
 
     /** Changes a hold. Returns the answer. */

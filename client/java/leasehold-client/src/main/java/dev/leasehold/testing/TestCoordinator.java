@@ -20,7 +20,6 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
-import java.util.function.UnaryOperator;
 
 /**
  * Coordinator for unit tests, in memory, on a free port of this machine. The real client talks to it, so that holds, tokens, errors and losses

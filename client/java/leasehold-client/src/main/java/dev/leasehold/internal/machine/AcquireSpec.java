@@ -3,8 +3,8 @@ package dev.leasehold.internal.machine;
 import com.google.protobuf.ByteString;
 import dev.leasehold.LockSpec;
 import dev.leasehold.internal.Checks;
+import dev.leasehold.internal.Named;
 import dev.leasehold.v1.GrantedLock;
-import dev.leasehold.v1.LockMode;
 import dev.leasehold.v1.SessionAcquire;
 import java.util.List;
 import java.util.stream.Collectors;
@@ -92,15 +92,8 @@ public record AcquireSpec(
 
     /** Returns whether these locks are the ones asked for, each once and in the same order. */
     boolean isOf(List<GrantedLock> granted) {
-        if (locks.isEmpty() || locks.size() != granted.size()) {
-            return false;
-        }
-        for (int i = 0; i < granted.size(); i++) {
-            if (!granted.get(i).getName().equals(locks.get(i).name())) {
-                return false;
-            }
-        }
-        return true;
+        List<String> asked = locks.stream().map(LockSpec::name).toList();
+        return !asked.isEmpty() && asked.equals(granted.stream().map(GrantedLock::getName).toList());
     }
 
     /** Returns the request, with the rest of the wait. */
@@ -123,7 +116,7 @@ public record AcquireSpec(
             for (LockSpec lock : locks) {
                 asked.addLocks(dev.leasehold.v1.LockSpec.newBuilder()
                         .setName(lock.name())
-                        .setMode(mode(lock))
+                        .setMode(Named.mode(lock.mode()))
                         .setPermits(lock.permits())
                         .setLimit(lock.limit())
                         .setLimitRevision(lock.limitRevision())
@@ -132,7 +125,7 @@ public record AcquireSpec(
             return asked.build();
         }
         // Coordinators of every version know one mode for all.
-        asked.setMode(mode(first))
+        asked.setMode(Named.mode(first.mode()))
                 .setPermits(first.permits())
                 .setLimit(first.limit())
                 .setLimitRevision(first.limitRevision())
@@ -143,13 +136,5 @@ public record AcquireSpec(
             asked.setName(first.name());
         }
         return asked.build();
-    }
-
-    private static LockMode mode(LockSpec lock) {
-        return switch (lock.mode()) {
-            case EXCLUSIVE -> LockMode.LOCK_MODE_EXCLUSIVE;
-            case SHARED -> LockMode.LOCK_MODE_SHARED;
-            case SEMAPHORE -> LockMode.LOCK_MODE_SEMAPHORE;
-        };
     }
 }

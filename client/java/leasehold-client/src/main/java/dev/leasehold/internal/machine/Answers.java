@@ -6,6 +6,7 @@ import dev.leasehold.Failure;
 import dev.leasehold.LostReason;
 import dev.leasehold.ReleaseRequest;
 import dev.leasehold.internal.Failures;
+import dev.leasehold.internal.Named;
 import dev.leasehold.internal.machine.Output.AcquireResult;
 import dev.leasehold.internal.machine.Output.Granted;
 import dev.leasehold.v1.AcquireOutcome;
@@ -44,7 +45,7 @@ final class Answers {
             case HEARTBEAT -> heartbeatAcked(now, message.getHeartbeat());
             case LOST -> {
                 for (LostLock lock : message.getLost().getLocksList()) {
-                    LostReason reason = LostReasons.of(lock.getReason());
+                    LostReason reason = Named.reason(lock.getReason());
                     machine.log(
                             System.Logger.Level.WARNING,
                             "lost lock \"" + lock.getName() + "\", as the coordinator says: " + reason.description());
@@ -77,7 +78,7 @@ final class Answers {
     void lostInDoubt(long now, List<LostLock> locks) {
         Map<ByteString, LostReason> lost = new HashMap<>();
         for (LostLock lock : locks) {
-            LostReason reason = LostReasons.of(lock.getReason());
+            LostReason reason = Named.reason(lock.getReason());
             // The client's own resume does that.
             if (reason != LostReason.RESUMED) {
                 machine.log(

@@ -16,16 +16,12 @@ public enum Fate {
 
     /** Returns the fate after a stream that ended with this failure. */
     public static Fate of(ConnectFailure connect) {
-        switch (connect.kind()) {
-            case TIMED_OUT:
-                // The connection is kept until there is another stream.
-                return KEPT;
-            case UNREACHABLE, ENDED:
-                return DROPPED;
-            default:
-                break;
-        }
-        return of(connect.failure());
+        return switch (connect.kind()) {
+            // The connection is kept until there is another stream.
+            case TIMED_OUT -> KEPT;
+            case UNREACHABLE, ENDED -> DROPPED;
+            case REFUSED -> of(connect.failure());
+        };
     }
 
     /** Returns the fate after a stream that was ended with this failure. */

@@ -5,6 +5,7 @@ import dev.leasehold.Failure;
 import dev.leasehold.LostReason;
 import dev.leasehold.SessionInfo;
 import dev.leasehold.internal.Failures;
+import dev.leasehold.internal.Named;
 import dev.leasehold.v1.BoundedLock;
 import dev.leasehold.v1.GrantedLock;
 import dev.leasehold.v1.LostLock;
@@ -317,7 +318,7 @@ final class Moving {
     private Map<Long, Outcome> resumed(long now, long sentAt, long deadline, SessionOpened answer) {
         Map<ByteString, LostReason> refused = new HashMap<>();
         for (LostLock lock : answer.getRefusedList()) {
-            refused.put(lock.getOwnerId(), LostReasons.of(lock.getReason()));
+            refused.put(lock.getOwnerId(), Named.reason(lock.getReason()));
         }
         Map<ByteString, ResumedLock> resumed = new HashMap<>();
         for (ResumedLock lock : answer.getResumedList()) {
