@@ -3,6 +3,7 @@ package dev.leasehold;
 import dev.leasehold.internal.machine.AcquireFailure;
 import java.time.Duration;
 import java.util.Optional;
+import java.util.OptionalInt;
 
 /** Acquire or campaign that failed. */
 public final class AcquireException extends LeaseholdException {
@@ -33,9 +34,9 @@ public final class AcquireException extends LeaseholdException {
         return Optional.ofNullable(holder);
     }
 
-    /** Returns the semaphore's limit in force, with {@link ErrorKind#LIMIT_MISMATCH}; otherwise 0. */
-    public int limit() {
-        return limit;
+    /** Returns the semaphore's limit in force, with {@link ErrorKind#LIMIT_MISMATCH}; otherwise empty. */
+    public OptionalInt limit() {
+        return limit == 0 ? OptionalInt.empty() : OptionalInt.of(limit);
     }
 
     private static String message(AcquireFailure failed) {

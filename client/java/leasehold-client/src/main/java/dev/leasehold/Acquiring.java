@@ -97,7 +97,7 @@ record Acquiring(Supplier<SessionDriver> session, AcquireSpec spec) {
         } catch (AcquireException e) {
             throw e;
         } catch (LeaseholdException e) {
-            throw new AcquireException(e.kind(), label(), e.failure());
+            throw new AcquireException(e.kind(), label(), e.failure);
         }
     }
 

@@ -6,11 +6,11 @@ import dev.leasehold.internal.CallFailedException;
 import dev.leasehold.internal.Calls;
 import dev.leasehold.internal.Checks;
 import dev.leasehold.internal.Failures;
+import dev.leasehold.internal.Named;
 import dev.leasehold.internal.machine.AcquireFailure;
 import dev.leasehold.internal.machine.Moments;
 import dev.leasehold.v1.AcquireRequest;
 import dev.leasehold.v1.AcquireResponse;
-import dev.leasehold.v1.LockMode;
 import dev.leasehold.v1.LockServiceGrpc;
 import io.grpc.Status;
 import java.time.Duration;
@@ -141,11 +141,7 @@ public final class DetachedRequest {
         }
         AcquireRequest asked = request.toBuilder()
                 .setName(spec.name())
-                .setMode(switch (spec.mode()) {
-                    case EXCLUSIVE -> LockMode.LOCK_MODE_EXCLUSIVE;
-                    case SHARED -> LockMode.LOCK_MODE_SHARED;
-                    case SEMAPHORE -> LockMode.LOCK_MODE_SEMAPHORE;
-                })
+                .setMode(Named.mode(spec.mode()))
                 .setPermits(spec.permits())
                 .setLimit(spec.limit())
                 .setLimitRevision(spec.limitRevision())
@@ -214,7 +210,7 @@ public final class DetachedRequest {
         } catch (CallFailedException e) {
             throw new AcquireException(AcquireFailure.refused(e.failure()).of(spec.name()));
         } catch (LeaseholdException e) {
-            throw new AcquireException(e.kind(), spec.name(), e.failure());
+            throw new AcquireException(e.kind(), spec.name(), e.failure);
         }
     }
 }

@@ -86,18 +86,14 @@ public final class Election {
      */
     public Term campaign() throws InterruptedException {
         Candidacy candidacy = begin();
-        boolean isElected = false;
         try {
             // An actor of its own, since a candidate that lost its term may campaign while its former hold is still there, closed for a
             // lock-delay.
             Actor actor = new Actor();
-            Term term = acquiring.actor(actor).acquire(elected(candidacy, actor));
-            isElected = true;
-            return term;
-        } finally {
-            if (!isElected) {
-                candidacy.end();
-            }
+            return acquiring.actor(actor).acquire(elected(candidacy, actor));
+        } catch (Throwable e) {
+            candidacy.end();
+            throw e;
         }
     }
 
@@ -126,7 +122,7 @@ public final class Election {
         try {
             begun = candidacies.get().begin(name());
         } catch (LeaseholdException e) {
-            throw new AcquireException(e.kind(), name(), e.failure());
+            throw new AcquireException(e.kind(), name(), e.failure);
         }
         if (begun == null) {
             throw new AcquireException(ErrorKind.ALREADY_CANDIDATE, name(), null);
@@ -181,7 +177,7 @@ public final class Election {
                 LOG.log(
                         failures == 1 ? System.Logger.Level.WARNING : System.Logger.Level.DEBUG,
                         "a campaign for election \"" + name() + "\" failed; repeating it until it succeeds: " + e.getMessage());
-                retrying.pause(e.failure());
+                retrying.pause(e.failure);
                 continue;
             }
             failures = 0;

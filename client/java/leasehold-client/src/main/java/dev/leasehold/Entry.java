@@ -22,11 +22,11 @@ public abstract sealed class Entry permits LeaseholdClient, Session {
 
     /** Requests the lock of this name: 1 to 512 bytes of UTF-8 without control characters, matched whole. */
     public LockRequest lock(String name) {
-        return new LockRequest(Acquiring.of(this::driver, false, List.of(LockSpec.exclusive(name)), longestWait()));
+        return new LockRequest(one(LockSpec.exclusive(name)));
     }
 
-    private long longestWait() {
-        return calls.settings().longestWait();
+    private Acquiring one(LockSpec spec) {
+        return Acquiring.of(this::driver, false, List.of(spec), calls.settings().longestWait());
     }
 
     /**
@@ -42,12 +42,13 @@ public abstract sealed class Entry permits LeaseholdClient, Session {
      * or fewer.
      */
     public MultiLockRequest locks(List<LockSpec> specs) {
-        return new MultiLockRequest(Acquiring.of(this::driver, true, Checks.given(specs, "specs"), longestWait()));
+        return new MultiLockRequest(Acquiring.of(this::driver, true, Checks.given(specs, "specs"), calls.settings().longestWait()));
     }
 
     /** Returns the semaphore of this name with limit permits: 1 to 1000000. */
     public Semaphore semaphore(String name, int limit) {
-        return new Semaphore(this::driver, Checks.given(name, "name"), limit, 0, longestWait());
+        LockSpec spec = LockSpec.semaphore(name, limit);
+        return new Semaphore(one(spec), spec);
     }
 
     /** Returns the election of this name. */

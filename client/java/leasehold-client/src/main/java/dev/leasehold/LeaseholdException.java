@@ -1,11 +1,14 @@
 package dev.leasehold;
 
-/** Error of this library. Its {@link #kind()} is for programs that decide by it. */
+import java.util.Optional;
+
+/** Error of this library. Its {@link #kind()} is for programs that decide by it. What an error may lack is an {@link Optional}. */
 public class LeaseholdException extends RuntimeException {
     private static final long serialVersionUID = 1;
 
     private final ErrorKind kind;
-    private final transient Failure failure;
+    /** Null if no coordinator answered and no connection failed. */
+    final transient Failure failure;
 
     /** Makes an error; the failure is null if no coordinator answered and no connection failed. */
     public LeaseholdException(ErrorKind kind, String message, Failure failure) {
@@ -19,9 +22,9 @@ public class LeaseholdException extends RuntimeException {
         return kind;
     }
 
-    /** Returns the coordinator's answer, or the failure of the connection; null if there is neither. */
-    public Failure failure() {
-        return failure;
+    /** Returns the coordinator's answer, or the failure of the connection; empty if there is neither. */
+    public Optional<Failure> failure() {
+        return Optional.ofNullable(failure);
     }
 
     /** Returns whether the same request may succeed later, though nothing else changes. */

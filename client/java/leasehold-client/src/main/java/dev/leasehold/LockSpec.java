@@ -42,9 +42,14 @@ public final class LockSpec {
         return new LockSpec(Checks.given(name, "name"), Mode.SHARED, 0, 0, false, 0, 0);
     }
 
-    /** Returns a number of permits, 1 to limit, of the semaphore of this name and limit. */
-    public static LockSpec permits(String name, int permits, int limit) {
-        return new LockSpec(Checks.given(name, "name"), Mode.SEMAPHORE, permits, 0, false, limit, 0);
+    /** Returns one permit of the semaphore of this name with limit permits: 1 to 1000000. */
+    public static LockSpec semaphore(String name, int limit) {
+        return new LockSpec(Checks.given(name, "name"), Mode.SEMAPHORE, 1, 0, false, limit, 0);
+    }
+
+    /** Asks for this many permits of a semaphore: 1 to the limit. It changes nothing in other modes. */
+    public LockSpec permits(int number) {
+        return mode == Mode.SEMAPHORE ? new LockSpec(name, mode, number, atLeast, isRange, limit, revision) : this;
     }
 
     /** Accepts fewer permits, at least this many. It changes nothing in other modes. */

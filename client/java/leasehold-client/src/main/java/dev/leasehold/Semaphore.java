@@ -1,8 +1,6 @@
 package dev.leasehold;
 
-import dev.leasehold.internal.SessionDriver;
 import java.util.List;
-import java.util.function.Supplier;
 
 /**
  * Name that is held by permits, up to a limit. Every request names the limit: those who hold or wait for permits agree on one, and the
@@ -10,18 +8,12 @@ import java.util.function.Supplier;
  * that a request for many permits is not starved by others for few.
  */
 public final class Semaphore {
-    private final Supplier<SessionDriver> session;
-    private final String name;
-    private final int limit;
-    private final int revision;
-    private final long longestWait;
+    private final Acquiring acquiring;
+    private final LockSpec spec;
 
-    Semaphore(Supplier<SessionDriver> session, String name, int limit, int revision, long longestWait) {
-        this.session = session;
-        this.name = name;
-        this.limit = limit;
-        this.revision = revision;
-        this.longestWait = longestWait;
+    Semaphore(Acquiring acquiring, LockSpec spec) {
+        this.acquiring = acquiring;
+        this.spec = spec;
     }
 
     /**
@@ -30,7 +22,7 @@ public final class Semaphore {
      * greater revision again. Default: 0.
      */
     public Semaphore limitRevision(int decision) {
-        return new Semaphore(session, name, limit, decision, longestWait);
+        return new Semaphore(acquiring, spec.limitRevision(decision));
     }
 
     /** Requests one permit. */
@@ -40,7 +32,7 @@ public final class Semaphore {
 
     /** Requests this many permits: 1 to the limit. */
     public LockRequest permits(int permits) {
-        return request(LockSpec.permits(name, permits, limit));
+        return request(spec.permits(permits));
     }
 
     /**
@@ -48,10 +40,10 @@ public final class Semaphore {
      * Hold#permits} says how many were granted.
      */
     public LockRequest permitsBetween(int least, int most) {
-        return request(LockSpec.permits(name, most, limit).atLeast(least));
+        return request(spec.permits(most).atLeast(least));
     }
 
-    private LockRequest request(LockSpec spec) {
-        return new LockRequest(Acquiring.of(session, false, List.of(spec.limitRevision(revision)), longestWait));
+    private LockRequest request(LockSpec asked) {
+        return new LockRequest(acquiring.locks(List.of(asked)));
     }
 }

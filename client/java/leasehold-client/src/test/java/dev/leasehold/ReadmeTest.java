@@ -47,7 +47,7 @@ class ReadmeTest {
                 boolean ran = client.lock("report").tryRun(hold -> work(hold.token()));
                 show(ran);
                 client.semaphore("api", 10).permits(2).run(hold -> call());
-                client.locks(List.of(LockSpec.exclusive("a"), LockSpec.shared("b"))).run(holds -> work(holds.get(0).token()));
+                client.locks(List.of(LockSpec.exclusive("a"), LockSpec.shared("b"), LockSpec.semaphore("c", 10).permits(2))).run(holds -> show(holds));
                 client.election("scheduler").value("10.0.0.7").run(term -> lead(term));
                 try (Observer observer = client.election("scheduler").observe(change -> show(change.leader()), failure -> show(failure))) {
                     work(0);

@@ -37,7 +37,7 @@ class TestCoordinatorTest {
     }
 
     private static <T> T soon(CompletableFuture<T> future) throws Exception {
-        return future.get(30, TimeUnit.SECONDS);
+        return future.get(60, TimeUnit.SECONDS);
     }
 
     private void waiting(String name, int waiters) throws InterruptedException {
@@ -83,7 +83,7 @@ class TestCoordinatorTest {
         Hold most = api.permits(2).acquire();
         assertTrue(api.permits(2).tryAcquire().isEmpty());
         assertEquals(1, api.permitsBetween(1, 2).acquire().permits());
-        CompletableFuture<Holds> both = two.locks(List.of(LockSpec.exclusive("x"), LockSpec.permits("api", 1, 3))).acquireAsync();
+        CompletableFuture<Holds> both = two.locks(List.of(LockSpec.exclusive("x"), LockSpec.semaphore("api", 3))).acquireAsync();
         waiting("x", 1);
         most.release();
         assertEquals(2, soon(both).size());

@@ -18,15 +18,9 @@ final class Asynchronous implements Library {
     }
 
     @Override
-    public List<String> capabilities() {
-        return List.of(
-                "cancel", "cancel_body", "suspended_event", "cleanup", "fail_with", "backoff", "tls", "clock", "skew_clock", "block");
-    }
-
-    @Override
     public CompletableFuture<List<Hold>> acquire(Request request, Entry client, Actor actor) {
         if (request.names.size() > 1) {
-            return cancelling(request.several(client, actor).acquireAsync(), Library::list);
+            return cancelling(request.several(client, actor).acquireAsync(), List::copyOf);
         }
         return cancelling(request.one(client, actor).acquireAsync(), List::of);
     }

@@ -17,12 +17,6 @@ final class Blocking implements Library {
         return "java";
     }
 
-    @Override
-    public List<String> capabilities() {
-        return List.of(
-                "cancel", "cancel_body", "suspended_event", "cleanup", "fail_with", "backoff", "tls", "clock", "skew_clock", "block");
-    }
-
     private static <T> CompletableFuture<T> start(Callable<T> call) {
         CompletableFuture<T> result = new CompletableFuture<>();
         Thread thread = new Thread(() -> {
@@ -75,7 +69,7 @@ final class Blocking implements Library {
     @Override
     public CompletableFuture<List<Hold>> acquire(Request request, Entry client, Actor actor) {
         return start(() -> request.names.size() > 1
-                ? Library.list(request.several(client, actor).acquire())
+                ? List.copyOf(request.several(client, actor).acquire())
                 : List.of(request.one(client, actor).acquire()));
     }
 

@@ -1,12 +1,12 @@
 package dev.leasehold.conformance;
 
+import com.google.gson.FieldNamingPolicy;
 import com.google.gson.Gson;
 import com.google.gson.GsonBuilder;
 import com.google.gson.JsonParseException;
 import dev.leasehold.AcquireException;
 import dev.leasehold.Actor;
 import dev.leasehold.ErrorKind;
-import dev.leasehold.Failure;
 import dev.leasehold.Grant;
 import dev.leasehold.Hold;
 import dev.leasehold.HoldException;
@@ -27,7 +27,6 @@ import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.util.ArrayList;
-import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
@@ -42,7 +41,8 @@ import java.util.concurrent.ConcurrentHashMap;
  * Its argument is the interface to use: {@code blocking} or {@code async}.
  */
 public final class Driver {
-    private static final Gson GSON = new GsonBuilder().serializeNulls().disableHtmlEscaping().create();
+    private static final Gson GSON = new GsonBuilder().setFieldNamingPolicy(FieldNamingPolicy.LOWER_CASE_WITH_UNDERSCORES)
+            .serializeNulls().disableHtmlEscaping().create();
 
     /** Thing that the runner calls by a name: holds, a leadership, or a body. */
     private static final class Handle {
@@ -99,11 +99,11 @@ public final class Driver {
     }
 
     private static CompletableFuture<Map<String, Object>> done(Object... fields) {
-        return CompletableFuture.completedFuture(object(fields));
+        return CompletableFuture.completedFuture(History.object(fields));
     }
 
     private static CompletableFuture<Map<String, Object>> plain(CompletableFuture<?> call) {
-        return call.thenApply(none -> object());
+        return call.thenApply(none -> History.object());
     }
 
     private CompletableFuture<Map<String, Object>> carryOut(Request request) {
@@ -111,7 +111,7 @@ public final class Driver {
             case "hello":
                 return done(
                         "protocol", 1, "library", library.name(), "version", LeaseholdClient.VERSION, "capabilities",
-                        library.capabilities());
+                        Library.CAPABILITIES);
             case "connect":
                 return connect(request);
             case "acquire":
@@ -130,7 +130,7 @@ public final class Driver {
             case "close":
                 return CompletableFuture.supplyAsync(() -> {
                     client(request).close();
-                    return object();
+                    return History.object();
                 });
             case "clock":
                 return done("clock_ns", Long.toString(BootClock.now()));
@@ -234,7 +234,7 @@ public final class Driver {
             try {
                 LeaseholdClient client = builder.connect();
                 clients.put(request.as, client);
-                return object("session_id", client.session().info().map(SessionInfo::sessionId).orElse(null));
+                return History.object("session_id", client.session().info().map(SessionInfo::sessionId).orElse(null));
             } catch (InterruptedException e) {
                 throw new Fault("cancelled", "interrupted");
             } catch (IllegalArgumentException e) {
@@ -244,29 +244,26 @@ public final class Driver {
     }
 
     private CompletableFuture<Map<String, Object>> acquire(Request request) {
-        return cancellable(request, library.acquire(request, client(request), actor(request))).thenApply(holds -> {
-            String stamp = Boot.now();
-            Handle handle = new Handle();
-            handle.grants = holds;
-            handle.holds = holds;
-            handles.put(request.as, handle);
-            List<Object> list = new ArrayList<>();
-            holds.forEach(hold ->
-                    list.add(object("name", hold.name(), "token", Long.toString(hold.token()), "count", hold.count())));
-            return object("holds", list, "boot_ns", stamp);
-        });
+        return cancellable(request, library.acquire(request, client(request), actor(request)))
+                .thenApply(holds -> granted(request, holds, holds, null));
     }
 
     private CompletableFuture<Map<String, Object>> campaign(Request request) {
-        return cancellable(request, library.campaign(request, client(request))).thenApply(term -> {
-            String stamp = Boot.now();
-            Handle handle = new Handle();
-            handle.grants = List.of(term);
-            handle.term = term;
-            handles.put(request.as, handle);
-            List<Object> list = List.of(object("name", term.name(), "token", Long.toString(term.token()), "count", 1));
-            return object("holds", list, "boot_ns", stamp);
-        });
+        return cancellable(request, library.campaign(request, client(request)))
+                .thenApply(term -> granted(request, List.of(term), List.of(), term));
+    }
+
+    private Map<String, Object> granted(Request request, List<? extends Grant> grants, List<Hold> holds, Term term) {
+        String stamp = Boot.now();
+        Handle handle = new Handle();
+        handle.grants = grants;
+        handle.holds = holds;
+        handle.term = term;
+        handles.put(request.as, handle);
+        List<Object> list = new ArrayList<>();
+        grants.forEach(grant -> list.add(History.object(
+                "name", grant.name(), "token", Long.toString(grant.token()), "count", grant instanceof Hold hold ? hold.count() : 1)));
+        return History.object("holds", list, "boot_ns", stamp);
     }
 
     private Library.Body body(Request request) {
@@ -276,32 +273,32 @@ public final class Driver {
                 grants -> {
                     handle.grants = grants;
                     handles.put(request.as, handle);
-                    write(object(
+                    write(History.object(
                             "ev", "body", "h", request.as, "what", "started", "token", Long.toString(grants.get(0).token()),
                             "boot_ns", Boot.now()));
                 },
-                what -> write(object("ev", "body", "h", request.as, "what", what, "boot_ns", Boot.now())));
+                what -> write(History.object("ev", "body", "h", request.as, "what", what, "boot_ns", Boot.now())));
         handle.body = body;
         return body;
     }
 
     private CompletableFuture<Map<String, Object>> observe(Request request) {
         LeaseholdClient client = client(request);
-        reply(request.id, object(), null);
+        reply(request.id, History.object(), null);
         Observer observer = client.election(request.election).observe(
                 change -> {
                     Map<String, Object> leader = change.leader().map(Driver::leader).orElse(null);
-                    write(object(
+                    write(History.object(
                             "ev", "leader", "o", request.as, "leader", leader, "skipped", change.isSkipped(), "boot_ns", Boot.now()));
                 },
-                failure -> write(object("ev", "observe_failed", "o", request.as, "err", describe(failure))));
+                failure -> write(History.object("ev", "observe_failed", "o", request.as, "err", describe(failure))));
         cancels.put(request.id, observer::close);
         // Answered already.
         return new CompletableFuture<>();
     }
 
     private static Map<String, Object> leader(Leader leader) {
-        Map<String, Object> seen = object("value", new String(leader.value(), StandardCharsets.UTF_8));
+        Map<String, Object> seen = History.object("value", new String(leader.value(), StandardCharsets.UTF_8));
         if (leader.token() != 0) {
             seen.put("token", Long.toString(leader.token()));
         }
@@ -343,7 +340,7 @@ public final class Driver {
             try {
                 grant.check();
             } catch (LockLostException e) {
-                return object("state", "lost", "reason", reason(e), "name", e.name(), "boot_ns", stamp);
+                return History.object("state", "lost", "reason", reason(e), "name", e.name(), "boot_ns", stamp);
             } catch (HoldException e) {
                 if (e.kind() == ErrorKind.RELEASED) {
                     state = "released";
@@ -352,7 +349,7 @@ public final class Driver {
                 }
             }
         }
-        return object("state", state, "boot_ns", stamp);
+        return History.object("state", state, "boot_ns", stamp);
     }
 
     private static String reason(LockLostException lost) {
@@ -366,7 +363,7 @@ public final class Driver {
     /** Returns an error as the runner reads it. */
     private static Map<String, Object> describe(Throwable raised) {
         Throwable failure = unwrapped(raised);
-        Map<String, Object> described = object("kind", "refused", "message", String.valueOf(failure.getMessage()));
+        Map<String, Object> described = History.object("kind", "refused", "message", String.valueOf(failure.getMessage()));
         if (failure instanceof Fault fault) {
             described.put("kind", fault.kind);
         } else if (failure instanceof CancellationException) {
@@ -401,28 +398,19 @@ public final class Driver {
             case TIMED_OUT -> described.put("kind", "timeout");
             default -> described.put("kind", error.kind().name().toLowerCase(Locale.ROOT));
         }
-        Failure answer = error.failure();
-        if (answer != null) {
+        error.failure().ifPresent(answer -> {
             described.put("reason", answer.reason());
             if (!answer.retryAfter().isZero()) {
                 described.put("retry_after_ms", answer.retryAfter().toMillis());
             }
-        }
-        if (error instanceof AcquireException acquire && acquire.limit() > 0) {
-            described.put("limit", acquire.limit());
+        });
+        if (error instanceof AcquireException acquire) {
+            acquire.limit().ifPresent(limit -> described.put("limit", limit));
         }
     }
 
     private void reply(long id, Map<String, Object> ok, Throwable failure) {
-        write(failure == null ? object("id", id, "ok", ok) : object("id", id, "err", describe(failure)));
-    }
-
-    private static Map<String, Object> object(Object... fields) {
-        Map<String, Object> object = new LinkedHashMap<>();
-        for (int i = 0; i < fields.length; i += 2) {
-            object.put((String) fields[i], fields[i + 1]);
-        }
-        return object;
+        write(failure == null ? History.object("id", id, "ok", ok) : History.object("id", id, "err", describe(failure)));
     }
 
     private void write(Map<String, Object> line) {

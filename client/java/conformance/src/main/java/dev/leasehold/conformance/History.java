@@ -62,7 +62,8 @@ final class History {
         write(kind, object(fields));
     }
 
-    private static Map<String, Object> object(Object... fields) {
+    /** Returns an object of JSON with these names and values, in turn. */
+    static Map<String, Object> object(Object... fields) {
         Map<String, Object> object = new LinkedHashMap<>();
         for (int i = 0; i < fields.length; i += 2) {
             object.put((String) fields[i], fields[i + 1]);

@@ -3,7 +3,6 @@ package dev.leasehold.conformance;
 import dev.leasehold.Actor;
 import dev.leasehold.Entry;
 import dev.leasehold.Grant;
-import dev.leasehold.Holds;
 import dev.leasehold.Hold;
 import dev.leasehold.Term;
 import java.util.List;
@@ -12,9 +11,10 @@ import java.util.function.Consumer;
 
 /** One of the library's two interfaces. Every call returns at once. */
 interface Library {
-    String name();
+    List<String> CAPABILITIES = List.of(
+            "cancel", "cancel_body", "suspended_event", "cleanup", "fail_with", "backoff", "tls", "clock", "skew_clock", "block");
 
-    List<String> capabilities();
+    String name();
 
     /** Call that goes on; cancelling it cancels it as a program would. */
     CompletableFuture<List<Hold>> acquire(Request request, Entry client, Actor actor);
@@ -66,9 +66,5 @@ interface Library {
         RuntimeException failure() {
             return request.failWith == null ? null : new Fault.OfBody(request.failWith);
         }
-    }
-
-    static List<Hold> list(Holds holds) {
-        return List.copyOf(holds);
     }
 }

@@ -1,6 +1,5 @@
 package dev.leasehold.conformance;
 
-import com.google.gson.annotations.SerializedName;
 import dev.leasehold.Actor;
 import dev.leasehold.Election;
 import dev.leasehold.Entry;
@@ -11,7 +10,7 @@ import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.List;
 
-/** One line of the runner. */
+/** One line of the runner, whose names have underscores. */
 final class Request {
     long id;
     String op = "";
@@ -27,45 +26,20 @@ final class Request {
     String mode;
     Integer permits;
     Integer limit;
-
-    @SerializedName("wait_ms")
     Long waitMs;
-
-    @SerializedName("lock_delay_ms")
     long lockDelayMs;
-
     String actor;
     boolean reentrant;
-
-    @SerializedName("cleanup_ms")
     long cleanupMs;
-
-    @SerializedName("fail_with")
     String failWith;
-
     List<String> endpoints;
-
-    @SerializedName("client_name")
     String clientName;
-
-    @SerializedName("ttl_ms")
     long ttlMs;
-
-    @SerializedName("grace_ms")
     long graceMs;
-
-    @SerializedName("connect_timeout_ms")
     long connectTimeoutMs;
-
-    @SerializedName("backoff_min_ms")
     long backoffMinMs;
-
-    @SerializedName("backoff_max_ms")
     long backoffMaxMs;
-
     Tls tls;
-
-    @SerializedName("token_file")
     String tokenFile;
 
     /** Files of TLS. */
@@ -73,8 +47,6 @@ final class Request {
         String ca;
         String cert;
         String key;
-
-        @SerializedName("server_name")
         String serverName;
     }
 
@@ -88,7 +60,7 @@ final class Request {
 
     private LockSpec spec(String name) {
         if (permits != null && limit != null) {
-            return LockSpec.permits(name, permits, limit);
+            return LockSpec.semaphore(name, limit).permits(permits);
         }
         return "shared".equals(mode) ? LockSpec.shared(name) : LockSpec.exclusive(name);
     }
@@ -101,20 +73,16 @@ final class Request {
         } else if ("shared".equals(mode)) {
             asked = asked.shared();
         }
-        asked = asked.value(bytes()).lockDelay(millis(lockDelayMs));
-        if (waitMs != null) {
-            asked = asked.waitAtMost(millis(waitMs));
-        }
-        if (by != null) {
-            asked = asked.actor(by);
-        }
-        return reentrant ? asked.reentrant() : asked;
+        return settings(asked, by);
     }
 
     /** Returns the request for several locks. */
     MultiLockRequest several(Entry client, Actor by) {
-        MultiLockRequest asked =
-                client.locks(names.stream().map(this::spec).toList()).value(bytes()).lockDelay(millis(lockDelayMs));
+        return settings(client.locks(names.stream().map(this::spec).toList()), by);
+    }
+
+    private <R extends dev.leasehold.Request<R, G>, G> R settings(R request, Actor by) {
+        R asked = request.value(bytes()).lockDelay(millis(lockDelayMs));
         if (waitMs != null) {
             asked = asked.waitAtMost(millis(waitMs));
         }
