@@ -272,15 +272,9 @@ public final class LeaseholdLeaderInitiator implements SmartLifecycle, Disposabl
                 work.interrupt();
             }
             granted.join();
-            // What ended the leadership may have interrupted this thread. The candidate may have to wait for its work.
-            boolean wasInterrupted = Thread.interrupted();
-            try {
-                revoke();
-            } finally {
-                if (wasInterrupted) {
-                    Thread.currentThread().interrupt();
-                }
-            }
+            // What ended the leadership may yet interrupt this thread, and the candidate may have to wait for its work.
+            String name = Thread.currentThread().getName() + "-revoked";
+            CompletableFuture.runAsync(this::revoke, task -> new Thread(task, name).start()).join();
         }
 
         private void grant(CompletableFuture<Void> done) {
