@@ -11,7 +11,7 @@ import org.junit.jupiter.api.parallel.ExecutionMode;
 
 /** Session whose coordinator asks it to move, and goes on serving, where no other stream is to be had. It runs beside other tests. */
 @Execution(ExecutionMode.CONCURRENT)
-@Timeout(120)
+@Timeout(300)
 class AskedToMoveTest {
     @Test
     void aSessionGoesOnWhileItCantMoveAndMovesWhenItCan() throws Exception {

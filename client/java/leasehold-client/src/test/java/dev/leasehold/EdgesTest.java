@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.leasehold.internal.BootClock;
 import dev.leasehold.processes.Coordinator;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -30,25 +31,34 @@ import java.util.function.Consumer;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.api.parallel.Isolated;
 
 /** What programs do at the edges: detached locks, futures that they complete themselves, work that fails, against a coordinator. */
-@Timeout(30)
+@Isolated("it changes the clock of the process")
+@Timeout(300)
 class EdgesTest {
     @Test
     void aLockThatWasWaitedForIsHeldForAWholeTtl() throws Exception {
         try (Coordinator coordinator = Coordinator.start();
-                LeaseholdClient client = LeaseholdClient.builder(coordinator.url()).connect()) {
+                LeaseholdClient client = LeaseholdClient.builder(coordinator.url()).ttl(Duration.ofHours(1)).connect()) {
             Hold first = client.lock("a").acquire();
-            DetachedRequest request = client.detachedLock(LockSpec.exclusive("a"));
-            DetachedRequest patient = request.ttl(Duration.ofSeconds(4)).waitAtMost(Duration.ofSeconds(20));
+            DetachedRequest patient = client.detachedLock("a").ttl(Duration.ofMinutes(5)).waitAtMost(Duration.ofHours(1));
             FutureTask<DetachedLock> waits = new FutureTask<>(patient::acquire);
             new Thread(waits).start();
-            // Longer than the TTL.
-            Thread.sleep(4500);
-            first.release();
-            DetachedLock lock = waits.get();
-            assertTrue(lock.validFor().compareTo(Duration.ofSeconds(1)) > 0, () -> "valid for " + lock.validFor());
-            lock.release();
+            while (client.admin().getLock("a").waiterCount() == 0) {
+                Thread.sleep(5);
+            }
+            // For its clock, it waits for longer than the TTL.
+            long waited = TimeUnit.MINUTES.toNanos(10);
+            BootClock.skew(waited);
+            try {
+                first.release();
+                DetachedLock lock = waits.get();
+                assertTrue(lock.validFor().compareTo(Duration.ofMinutes(1)) > 0, () -> "valid for " + lock.validFor());
+                lock.release();
+            } finally {
+                BootClock.skew(-waited);
+            }
         }
     }
 
@@ -101,7 +111,7 @@ class EdgesTest {
             }
             waits.complete(null);
             first.release();
-            client.lock("a").waitAtMost(Duration.ofSeconds(20)).acquire().release();
+            client.lock("a").waitAtMost(Duration.ofMinutes(1)).acquire().release();
             // Neither does it campaign for an election.
             Term leads = other.election("b").campaign();
             assertTrue(client.election("b").campaignAsync().complete(null));
@@ -121,8 +131,8 @@ class EdgesTest {
                     }
                     return null;
                 });
-                assertThrows(ExecutionException.class, () -> ran.get(10, TimeUnit.SECONDS));
-                client.lock("a").waitAtMost(Duration.ofSeconds(20)).acquire().release();
+                assertThrows(ExecutionException.class, () -> ran.get(60, TimeUnit.SECONDS));
+                client.lock("a").waitAtMost(Duration.ofMinutes(1)).acquire().release();
             }
         }
     }
@@ -148,12 +158,12 @@ class EdgesTest {
                         .acquireAsync()
                         .thenCompose(hold -> hold.releaseAsync())
                         .thenCompose(none -> client.lock("c").acquireAsync());
-                second.get(10, TimeUnit.SECONDS).release();
+                second.get(60, TimeUnit.SECONDS).release();
                 client.close();
-                assertEquals(LostReason.SESSION_CLOSED, lost.get(10, TimeUnit.SECONDS));
-                assertEquals(LostReason.SESSION_CLOSED, failed.poll(10, TimeUnit.SECONDS));
+                assertEquals(LostReason.SESSION_CLOSED, lost.get(60, TimeUnit.SECONDS));
+                assertEquals(LostReason.SESSION_CLOSED, failed.poll(60, TimeUnit.SECONDS));
                 try (LeaseholdClient other = LeaseholdClient.builder(coordinator.url()).connect()) {
-                    other.lock("a").waitAtMost(Duration.ofSeconds(10)).acquire().release();
+                    other.lock("a").waitAtMost(Duration.ofMinutes(1)).acquire().release();
                 }
                 assertNull(failed.poll(), "a listener that failed is not called again");
             }
@@ -167,7 +177,7 @@ class EdgesTest {
             LockLostException lost = assertThrows(LockLostException.class, () -> client.lock("outer").call(outer -> {
                 assertThrows(LockLostException.class, () -> client.lock("inner").call(inner -> {
                     force(client, "inner");
-                    assertThrows(InterruptedException.class, () -> Thread.sleep(20_000));
+                    assertThrows(InterruptedException.class, () -> Thread.sleep(60_000));
                     // The thread is interrupted for both, and has noticed one.
                     force(client, "outer");
                     while (outer.isHeld()) {
@@ -175,7 +185,7 @@ class EdgesTest {
                     }
                     return null;
                 }));
-                assertThrows(InterruptedException.class, () -> Thread.sleep(20_000));
+                assertThrows(InterruptedException.class, () -> Thread.sleep(60_000));
                 return null;
             }));
             assertEquals("outer", lost.name());
@@ -186,7 +196,7 @@ class EdgesTest {
             client.lock("outer").call(outer -> {
                 assertThrows(LockLostException.class, () -> client.lock("inner").call(inner -> {
                     force(client, "inner");
-                    Thread.sleep(20_000);
+                    Thread.sleep(60_000);
                     return null;
                 }));
                 assertFalse(Thread.currentThread().isInterrupted());
@@ -214,7 +224,7 @@ class EdgesTest {
                 while (!lost.isDone()) {
                     Thread.onSpinWait();
                 }
-                Thread.sleep(20_000);
+                Thread.sleep(60_000);
                 return null;
             }));
             assertTrue(Thread.interrupted());
@@ -230,7 +240,7 @@ class EdgesTest {
                 term.onStop(() -> stops.set(true));
                 return CompletableFuture.failedFuture(new IllegalStateException("broken on purpose"));
             });
-            assertThrows(ExecutionException.class, () -> campaign.get(10, TimeUnit.SECONDS));
+            assertThrows(ExecutionException.class, () -> campaign.get(60, TimeUnit.SECONDS));
             assertFalse(stops.get());
         }
     }
@@ -243,14 +253,14 @@ class EdgesTest {
             BlockingQueue<LeaderChange> changes = new LinkedBlockingQueue<>();
             CompletableFuture<Void> busy = new CompletableFuture<>();
             try (Observer observer = client.election("a").observe(changes::add, failure -> {})) {
-                assertTrue(changes.poll(10, TimeUnit.SECONDS).leader().isEmpty());
+                assertTrue(changes.poll(60, TimeUnit.SECONDS).leader().isEmpty());
                 one.execute(busy::join);
                 // What it is told waits behind the task, for which nothing but time can be waited.
                 client.election("a").campaign().resign();
                 Thread.sleep(200);
             }
             busy.complete(null);
-            one.submit(() -> {}).get(10, TimeUnit.SECONDS);
+            one.submit(() -> {}).get(60, TimeUnit.SECONDS);
             assertTrue(changes.isEmpty());
         } finally {
             one.shutdownNow();
@@ -267,14 +277,14 @@ class EdgesTest {
             Consumer<LeaseholdException> failed = failure -> {};
             try (Observer observer = client.election("a").observe(change -> fail(changes, change), failed);
                     Watcher watcher = client.admin().watch("b", item -> fail(items, item), failed)) {
-                assertTrue(changes.poll(10, TimeUnit.SECONDS).leader().isEmpty());
+                assertTrue(changes.poll(60, TimeUnit.SECONDS).leader().isEmpty());
                 // The executor's one thread is free, although both go on.
-                client.election("a").campaignAsync().get(10, TimeUnit.SECONDS);
-                assertTrue(changes.poll(10, TimeUnit.SECONDS).leader().isPresent());
-                client.lock("b").acquireAsync().get(10, TimeUnit.SECONDS);
+                client.election("a").campaignAsync().get(60, TimeUnit.SECONDS);
+                assertTrue(changes.poll(60, TimeUnit.SECONDS).leader().isPresent());
+                client.lock("b").acquireAsync().get(60, TimeUnit.SECONDS);
                 WatchItem item;
                 do {
-                    item = items.poll(10, TimeUnit.SECONDS);
+                    item = items.poll(60, TimeUnit.SECONDS);
                     assertNotNull(item);
                 } while (!(item instanceof WatchItem.Event));
             }
@@ -298,7 +308,7 @@ class EdgesTest {
                 leads.complete(term);
                 return work;
             });
-            Term term = leads.get(10, TimeUnit.SECONDS);
+            Term term = leads.get(60, TimeUnit.SECONDS);
             client.admin().forceRelease("a");
             while (term.isHeld()) {
                 Thread.sleep(10);
@@ -306,7 +316,7 @@ class EdgesTest {
             assertTrue(campaign.cancel(false));
             work.complete(null);
             try (LeaseholdClient other = LeaseholdClient.builder(coordinator.url()).connect()) {
-                other.election("a").waitAtMost(Duration.ofSeconds(10)).campaign().resign();
+                other.election("a").waitAtMost(Duration.ofMinutes(1)).campaign().resign();
             }
             // Nor does it wait behind that one.
             assertTrue(client.election("a").leader().isEmpty());

@@ -39,7 +39,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
 /** Metrics and traces of clients, against coordinators. */
-@Timeout(30)
+@Timeout(300)
 class MetricsTest {
     /** Does what all metrics are about: grants, refusals, a cancelled wait, a release and a loss. */
     private static void live(LeaseholdClient client) throws Exception {
@@ -52,7 +52,7 @@ class MetricsTest {
         hold.release();
         Hold lost = client.lock("b").acquire();
         assertTrue(client.admin().forceRelease("b"));
-        lost.changeFrom(HoldState.HELD).get(10, TimeUnit.SECONDS);
+        lost.changeFrom(HoldState.HELD).get(60, TimeUnit.SECONDS);
         client.detachedLock(LockSpec.exclusive("d")).acquire().release();
         assertThrows(AcquireException.class, () -> client.semaphore("s", 1).permits(2).acquire());
     }
@@ -131,7 +131,7 @@ class MetricsTest {
                     }
                 }, task -> new Thread(task).start()));
             }
-            CompletableFuture.allOf(all.toArray(new CompletableFuture[0])).get(25, TimeUnit.SECONDS);
+            CompletableFuture.allOf(all.toArray(new CompletableFuture[0])).get(60, TimeUnit.SECONDS);
         }
         until(() -> holds.get() == 0 && begun.get() == threads * rounds);
     }
@@ -173,14 +173,14 @@ class MetricsTest {
                         .metrics(broken)
                         .metrics(metrics)
                         .connect()) {
-            assertEquals("opened", told.poll(10, TimeUnit.SECONDS));
+            assertEquals("opened", told.poll(60, TimeUnit.SECONDS));
             Hold hold = client.lock("a").acquire();
             client.lock("b").acquire();
             relay.cut();
             assertEquals(List.of("ended", "opened", "resumed 2"), next(3, told));
             hold.check();
             hold.release();
-            assertEquals("released", told.poll(10, TimeUnit.SECONDS));
+            assertEquals("released", told.poll(60, TimeUnit.SECONDS));
         }
         assertEquals(List.of("ended", "session_closed"), next(2, told));
     }
@@ -189,7 +189,7 @@ class MetricsTest {
     private static List<String> next(int count, BlockingQueue<String> told) throws InterruptedException {
         List<String> next = new ArrayList<>();
         while (next.size() < count) {
-            next.add(Objects.requireNonNull(told.poll(10, TimeUnit.SECONDS), "nothing is told after " + next));
+            next.add(Objects.requireNonNull(told.poll(60, TimeUnit.SECONDS), "nothing is told after " + next));
         }
         return next.stream().sorted().toList();
     }

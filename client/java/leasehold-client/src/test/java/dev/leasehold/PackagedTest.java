@@ -23,7 +23,7 @@ import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
 /** Program in one jar, into which all others were merged: of files with one name, the first one is in it. */
-@Timeout(120)
+@Timeout(300)
 class PackagedTest {
     private static final String POLICIES = "META-INF/services/io.grpc.LoadBalancerProvider";
 

@@ -9,7 +9,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
 /** Ports of something else: that passes by no attempt, and the error says what to change. */
-@Timeout(60)
+@Timeout(300)
 class PortsTest {
     @Test
     void theAdminPortIsToldApartAndNotTriedForEver() throws Exception {

@@ -18,7 +18,7 @@ import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
 /** Calls without a session while the coordinators of one name stop and are killed, one after the other. */
-@Timeout(120)
+@Timeout(300)
 class RestartsTest {
     private static final int THREADS = 10;
     /** Cycles of all threads between two ends of coordinators. */

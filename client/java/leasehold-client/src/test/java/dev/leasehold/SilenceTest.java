@@ -17,7 +17,7 @@ import org.junit.jupiter.api.parallel.ExecutionMode;
 
 /** Silence of a connection or a process, for less than the TTL. It lasts for longer than probes of HTTP/2, and runs beside other tests. */
 @Execution(ExecutionMode.CONCURRENT)
-@Timeout(120)
+@Timeout(300)
 class SilenceTest {
     private static final Duration SILENCE = Duration.ofSeconds(25);
     private static final Duration STOP = Duration.ofSeconds(15);

@@ -30,7 +30,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
 /** Words of streams while a session moves to a coordinator that takes everything over and does not answer. */
-@Timeout(60)
+@Timeout(300)
 class UnansweredMoveTest {
     private static final ByteString OWNER = ByteString.copyFromUtf8("o");
 
@@ -97,7 +97,7 @@ class UnansweredMoveTest {
         }
 
         Peer next() throws InterruptedException {
-            return streams.poll(30, TimeUnit.SECONDS);
+            return streams.poll(60, TimeUnit.SECONDS);
         }
     }
 
@@ -141,7 +141,7 @@ class UnansweredMoveTest {
             mute.next();
             hold.check();
             event.happens(old, overdue);
-            assertEquals(HoldState.LOST, hold.changeFrom(HoldState.HELD).get(5, TimeUnit.SECONDS));
+            assertEquals(HoldState.LOST, hold.changeFrom(HoldState.HELD).get(60, TimeUnit.SECONDS));
             assertEquals(Optional.of(reason), hold.lostReason());
         } finally {
             server.shutdownNow();

@@ -3,7 +3,10 @@ package dev.leasehold.internal;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.parallel.Isolated;
 
+/** The clock by which leases are judged, which all tests of the process share. */
+@Isolated("it changes the clock of the process")
 class BootClockTest {
     @Test
     void itNeverGoesBackAndKeepsStepWithNanoTime() {

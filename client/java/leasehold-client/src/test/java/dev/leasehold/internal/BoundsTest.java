@@ -42,7 +42,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
 /** Bounds of what a client keeps of a program that is slow, and of a coordinator that does not read. */
-@Timeout(60)
+@Timeout(300)
 class BoundsTest {
     private static final int ACQUIRES = 5000;
     private static final ByteString LARGE = ByteString.copyFrom(new byte[4096]);
@@ -138,8 +138,8 @@ class BoundsTest {
         SessionDriver session = new SessionDriver(serve(coordinator), SessionOpen.getDefaultInstance(), true);
         CompletableFuture<AcquireResult> first = new CompletableFuture<>();
         session.acquire(spec("first"), first);
-        AcquireResult granted = first.get(10, TimeUnit.SECONDS);
-        ServerCallStreamObserver<SessionResponse> stream = coordinator.stream.get(10, TimeUnit.SECONDS);
+        AcquireResult granted = first.get(60, TimeUnit.SECONDS);
+        ServerCallStreamObserver<SessionResponse> stream = coordinator.stream.get(60, TimeUnit.SECONDS);
         coordinator.read.clear();
 
         List<CompletableFuture<AcquireResult>> calls = new ArrayList<>();
@@ -164,7 +164,7 @@ class BoundsTest {
         List<String> names = new ArrayList<>();
         int releasedAfter = -1;
         while (names.size() < ACQUIRES - 1) {
-            SessionRequest request = coordinator.read.poll(10, TimeUnit.SECONDS);
+            SessionRequest request = coordinator.read.poll(60, TimeUnit.SECONDS);
             assertTrue(request != null, "only " + names.size() + " acquires came");
             assertFalse(request.hasCancel());
             if (request.hasRelease()) {
@@ -179,7 +179,7 @@ class BoundsTest {
             assertEquals("a" + (i < ACQUIRES - 10 ? i : i + 1), names.get(i));
         }
         session.close(0);
-        session.ended().get(10, TimeUnit.SECONDS);
+        session.ended().get(60, TimeUnit.SECONDS);
     }
 
     @Test
@@ -187,14 +187,14 @@ class BoundsTest {
         SessionDriver session = new SessionDriver(serve(new Deaf()), SessionOpen.getDefaultInstance(), true);
         CompletableFuture<AcquireResult> first = new CompletableFuture<>();
         session.acquire(spec("first"), first);
-        first.get(10, TimeUnit.SECONDS);
+        first.get(60, TimeUnit.SECONDS);
         CompletableFuture<AcquireResult> last = new CompletableFuture<>();
         for (int i = 0; i < ACQUIRES; i++) {
             last = new CompletableFuture<>();
             session.acquire(spec("a" + i), last);
         }
         session.close(0);
-        assertEquals(ErrorKind.CLOSED, last.get(20, TimeUnit.SECONDS).failure().kind());
+        assertEquals(ErrorKind.CLOSED, last.get(60, TimeUnit.SECONDS).failure().kind());
     }
 
     @Test
@@ -237,8 +237,8 @@ class BoundsTest {
                 },
                 failure -> {},
                 failure -> {});
-        assertEquals(1, heard.poll(10, TimeUnit.SECONDS));
-        isFull.get(10, TimeUnit.SECONDS);
+        assertEquals(1, heard.poll(60, TimeUnit.SECONDS));
+        isFull.get(60, TimeUnit.SECONDS);
         // Answers on the same connection come behind whatever else it lets through.
         for (int i = 0; i < 100; i++) {
             calls.call(Calls.Rule.UNSENT, AdminServiceGrpc.getGetStatusMethod(), GetStatusRequest.getDefaultInstance());
@@ -248,7 +248,7 @@ class BoundsTest {
         assertTrue(heard.isEmpty());
         goOn.complete(null);
         for (int i = 2; i <= ACQUIRES; i++) {
-            assertEquals(i, heard.poll(10, TimeUnit.SECONDS));
+            assertEquals(i, heard.poll(60, TimeUnit.SECONDS));
         }
         feed.close();
         calls.close();

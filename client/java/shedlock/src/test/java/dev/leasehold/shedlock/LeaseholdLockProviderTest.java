@@ -6,16 +6,24 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import dev.leasehold.AcquireException;
 import dev.leasehold.ErrorKind;
 import dev.leasehold.LeaseholdClient;
-import dev.leasehold.LockSpec;
+import dev.leasehold.LockEvent;
+import dev.leasehold.WatchItem;
+import dev.leasehold.Watcher;
 import dev.leasehold.processes.Coordinator;
 import dev.leasehold.processes.Redis;
 import java.io.IOException;
 import java.net.InetSocketAddress;
 import java.net.ServerSocket;
 import java.net.SocketTimeoutException;
+import java.time.Clock;
 import java.time.Duration;
+import java.time.Instant;
+import java.time.ZoneOffset;
 import java.util.Optional;
+import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.FutureTask;
+import java.util.concurrent.LinkedBlockingQueue;
+import net.javacrumbs.shedlock.core.ClockProvider;
 import net.javacrumbs.shedlock.core.ExtensibleLockProvider;
 import net.javacrumbs.shedlock.core.SimpleLock;
 import net.javacrumbs.shedlock.support.LockException;
@@ -23,8 +31,10 @@ import net.javacrumbs.shedlock.test.support.AbstractExtensibleLockProviderIntegr
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
 
 /** ShedLock's own tests of a provider, with its fuzz test, against a coordinator. */
+@Timeout(300)
 class LeaseholdLockProviderTest extends AbstractExtensibleLockProviderIntegrationTest {
     /** The shortest TTL that a coordinator can be configured to accept. */
     private static final Duration LEAST = Duration.ofMillis(100);
@@ -55,7 +65,7 @@ class LeaseholdLockProviderTest extends AbstractExtensibleLockProviderIntegratio
 
     private boolean isFree(String name) {
         try {
-            client.detachedLock(LockSpec.exclusive("shedlock/" + name)).acquire().release();
+            client.detachedLock("shedlock/" + name).acquire().release();
             return true;
         } catch (AcquireException e) {
             assertThat(e.kind()).isEqualTo(ErrorKind.BUSY);
@@ -114,12 +124,29 @@ class LeaseholdLockProviderTest extends AbstractExtensibleLockProviderIntegratio
     }
 
     @Test
-    void anInterruptLeavesTheLockUntilItsTimeHasPassed() {
-        SimpleLock lock = provider.lock(lockConfig(LOCK_NAME1, Duration.ofSeconds(10), Duration.ofMillis(900))).orElseThrow();
-        Thread.currentThread().interrupt();
-        lock.unlock();
-        assertThat(Thread.interrupted()).isTrue();
-        assertLocked(LOCK_NAME1);
+    void anInterruptLeavesTheLockUntilItsTimeHasPassed() throws Exception {
+        BlockingQueue<LockEvent.Kind> told = new LinkedBlockingQueue<>();
+        // The rest of its time is just that, however long the calls take.
+        ClockProvider.setClock(Clock.fixed(Instant.now(), ZoneOffset.UTC));
+        try (Watcher watcher = client.admin().watch("shedlock/" + LOCK_NAME1, item -> note(item, told), failure -> {})) {
+            while (!watcher.isReady()) {
+                Thread.sleep(5);
+            }
+            SimpleLock lock = provider.lock(lockConfig(LOCK_NAME1, Duration.ofSeconds(10), Duration.ofMillis(900))).orElseThrow();
+            Thread.currentThread().interrupt();
+            lock.unlock();
+            assertThat(Thread.interrupted()).isTrue();
+            assertThat(told.take()).isEqualTo(LockEvent.Kind.GRANTED);
+            assertThat(told.take()).isEqualTo(LockEvent.Kind.EXPIRED);
+        } finally {
+            ClockProvider.setClock(Clock.systemUTC());
+        }
+    }
+
+    private static void note(WatchItem item, BlockingQueue<LockEvent.Kind> told) {
+        if (item instanceof WatchItem.Event event) {
+            told.add(event.event().kind());
+        }
     }
 
     @Test

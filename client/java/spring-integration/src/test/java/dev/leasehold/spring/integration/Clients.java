@@ -27,9 +27,9 @@ final class Clients implements AutoCloseable {
 
     /** Waits for the next entry of a queue. */
     static <T> T next(BlockingQueue<T> queue) throws InterruptedException {
-        T value = queue.poll(15, TimeUnit.SECONDS);
+        T value = queue.poll(60, TimeUnit.SECONDS);
         if (value == null) {
-            throw new AssertionError("nothing came within 15 s");
+            throw new AssertionError("nothing came within a minute");
         }
         return value;
     }

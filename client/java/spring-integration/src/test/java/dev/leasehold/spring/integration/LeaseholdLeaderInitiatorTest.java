@@ -19,7 +19,7 @@ import org.springframework.integration.leader.Context;
 import org.springframework.integration.leader.event.AbstractLeaderEvent;
 import org.springframework.integration.leader.event.OnGrantedEvent;
 
-@Timeout(60)
+@Timeout(300)
 class LeaseholdLeaderInitiatorTest {
     private static Clients clients;
 

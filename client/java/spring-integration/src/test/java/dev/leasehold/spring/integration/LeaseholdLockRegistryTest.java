@@ -28,7 +28,7 @@ import org.springframework.integration.leader.DefaultCandidate;
 import org.springframework.integration.support.leader.LockRegistryLeaderInitiator;
 import org.springframework.integration.support.locks.DistributedLock;
 
-@Timeout(60)
+@Timeout(300)
 class LeaseholdLockRegistryTest {
     private static Clients clients;
 
@@ -54,7 +54,7 @@ class LeaseholdLockRegistryTest {
     private static <T> T elsewhere(Callable<T> call) throws Exception {
         FutureTask<T> task = new FutureTask<>(call);
         new Thread(task).start();
-        return task.get(15, TimeUnit.SECONDS);
+        return task.get(60, TimeUnit.SECONDS);
     }
 
     @Test
@@ -98,7 +98,7 @@ class LeaseholdLockRegistryTest {
             return true;
         });
         lock.unlock();
-        assertTrue(waiting.get(15, TimeUnit.SECONDS));
+        assertTrue(waiting.get(60, TimeUnit.SECONDS));
     }
 
     @Test
@@ -115,9 +115,9 @@ class LeaseholdLockRegistryTest {
         });
         waiting.start();
         waiting.interrupt();
-        assertTrue(interrupted.await(15, TimeUnit.SECONDS));
+        assertTrue(interrupted.await(60, TimeUnit.SECONDS));
         lock.unlock();
-        assertTrue(two.obtain("a").tryLock(5, TimeUnit.SECONDS));
+        assertTrue(two.obtain("a").tryLock(60, TimeUnit.SECONDS));
         two.obtain("a").unlock();
     }
 
@@ -148,9 +148,11 @@ class LeaseholdLockRegistryTest {
     @Test
     void aLockForATimeIsLostAfterIt() throws Exception {
         DistributedLock lock = one.obtain("bounded");
-        assertTrue(lock.tryLock(Duration.ZERO, Duration.ofSeconds(1)));
-        assertThrows(UnsupportedOperationException.class, () -> one.renewLock("bounded", Duration.ofMinutes(1)));
-        assertTrue(two.obtain("bounded").tryLock(15, TimeUnit.SECONDS));
+        assertTrue(lock.tryLock(Duration.ZERO, Duration.ofHours(1)));
+        assertThrows(UnsupportedOperationException.class, () -> one.renewLock("bounded", Duration.ofHours(2)));
+        lock.unlock();
+        assertTrue(lock.tryLock(Duration.ofMinutes(1), Duration.ofSeconds(1)));
+        assertTrue(two.obtain("bounded").tryLock(60, TimeUnit.SECONDS));
         assertThrows(ConcurrentModificationException.class, lock::unlock);
         two.obtain("bounded").unlock();
     }
@@ -193,7 +195,7 @@ class LeaseholdLockRegistryTest {
         assertEquals("granted", Clients.next(told));
         initiator.stop();
         assertEquals("revoked", Clients.next(told));
-        assertTrue(two.obtain("polled").tryLock(5, TimeUnit.SECONDS));
+        assertTrue(two.obtain("polled").tryLock(60, TimeUnit.SECONDS));
         two.obtain("polled").unlock();
     }
 }
