@@ -59,13 +59,60 @@ class FlowTest {
         });
     }
 
+    private static long actorOf(String name) {
+        return client.admin().getLock(name).holders().get(0).actor();
+    }
+
+    @Test
+    void whatTheThreadOfWorkAcquiresHasItsActorAndNothingElseHas() throws Exception {
+        LockRequest other = client.lock("o");
+        client.lock("n").run(work -> {
+            long actor = actorOf("n");
+            assertTrue(actor > 0);
+            other.run(inner -> assertEquals(actor, actorOf("o")));
+            Hold plain = other.acquire();
+            assertEquals(actor, actorOf("o"));
+            plain.release();
+            LeaseholdLock lock = other.asLock();
+            lock.lock();
+            assertEquals(actor, actorOf("o"));
+            lock.unlock();
+            Hold future = other.acquireAsync().get(60, TimeUnit.SECONDS);
+            assertEquals(0, actorOf("o"));
+            future.release();
+            DetachedLock detached = client.detachedLock("o").acquire();
+            // A number of the coordinator's.
+            assertTrue(actorOf("o") != actor);
+            detached.release();
+            Term term = client.election("o").campaign();
+            assertTrue(actorOf("o") > 0 && actorOf("o") != actor);
+            term.resign();
+            CompletableFuture.runAsync(() -> {
+                try {
+                    other.run(inner -> assertTrue(actorOf("o") > 0 && actorOf("o") != actor));
+                    Hold ofAnother = other.acquire();
+                    assertEquals(0, actorOf("o"));
+                    ofAnother.release();
+                } catch (InterruptedException e) {
+                    throw new IllegalStateException(e);
+                }
+            }).get(60, TimeUnit.SECONDS);
+            // What has another actor or none waits for the work, or finds its lock busy.
+            assertTrue(client.detachedLock("n").tryAcquire().isEmpty());
+            assertTrue(client.lock("n").tryAcquireAsync().get(60, TimeUnit.SECONDS).isEmpty());
+        });
+        Hold after = other.acquire();
+        assertEquals(0, actorOf("o"));
+        after.release();
+    }
+
     @Test
     void aPlainHoldDoesNotMarkItsThread() throws Exception {
         Hold plain = client.lock("f").acquire();
         assertEquals(0, client.admin().getLock("f").holders().get(0).actor());
         CompletableFuture<Hold> waits = client.lock("f").acquireAsync();
         plain.release();
-        waits.get(30, TimeUnit.SECONDS).release();
+        waits.get(60, TimeUnit.SECONDS).release();
     }
 
     @Test
@@ -99,8 +146,8 @@ class FlowTest {
                 Thread.sleep(5);
             }
             busy.release();
-            longer.get(30, TimeUnit.SECONDS).release();
-            term.get(30, TimeUnit.SECONDS).resign();
+            longer.get(60, TimeUnit.SECONDS).release();
+            term.get(60, TimeUnit.SECONDS).resign();
         }
     }
 
@@ -112,7 +159,7 @@ class FlowTest {
         lock.unlock();
         assertTrue(lock.hold().isHeld());
         CompletableFuture<Boolean> other = CompletableFuture.supplyAsync(lock::tryLock);
-        assertFalse(other.get(30, TimeUnit.SECONDS));
+        assertFalse(other.get(60, TimeUnit.SECONDS));
         assertFalse(client.lock("j").asLock().tryLock(), "another lock of the same name");
         client.admin().forceRelease("j");
         while (lock.hold().isHeld()) {
@@ -129,10 +176,10 @@ class FlowTest {
     @Test
     void detachedLocksTryReturnFuturesAndTakeTexts() throws Exception {
         DetachedRequest request = client.detachedLock("k").ttl(Duration.ofSeconds(30)).value("me");
-        DetachedLock lock = request.acquireAsync().get(30, TimeUnit.SECONDS);
+        DetachedLock lock = request.acquireAsync().get(60, TimeUnit.SECONDS);
         assertEquals("me", new String(client.admin().getLock("k").holders().get(0).value()));
         assertTrue(request.tryAcquire().isEmpty());
-        assertTrue(request.tryAcquireAsync().get(30, TimeUnit.SECONDS).isEmpty());
+        assertTrue(request.tryAcquireAsync().get(60, TimeUnit.SECONDS).isEmpty());
         CompletableFuture<DetachedLock> waits = request.waitAtMost(Duration.ofHours(1)).acquireAsync();
         while (client.admin().getLock("k").waiterCount() == 0) {
             Thread.sleep(5);
@@ -142,10 +189,10 @@ class FlowTest {
             Thread.sleep(5);
         }
         DetachedLock attached = client.attachDetachedLock("k", lock.token(), lock.ownerId(), Duration.ofMinutes(1));
-        attached.renewAsync().get(30, TimeUnit.SECONDS);
+        attached.renewAsync().get(60, TimeUnit.SECONDS);
         assertTrue(attached.validFor().compareTo(Duration.ofSeconds(30)) > 0, () -> "valid for " + attached.validFor());
         assertTrue(attached.toString().startsWith("DetachedLock[k, token "), attached::toString);
-        attached.releaseAsync().get(30, TimeUnit.SECONDS);
+        attached.releaseAsync().get(60, TimeUnit.SECONDS);
     }
 
     @Test

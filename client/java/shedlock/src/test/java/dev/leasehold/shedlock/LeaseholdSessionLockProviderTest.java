@@ -3,11 +3,14 @@ package dev.leasehold.shedlock;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import dev.leasehold.Hold;
 import dev.leasehold.LeaseholdClient;
 import dev.leasehold.processes.Coordinator;
 import java.time.Duration;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.FutureTask;
+import java.util.concurrent.atomic.AtomicBoolean;
 import net.javacrumbs.shedlock.core.ClockProvider;
 import net.javacrumbs.shedlock.core.DefaultLockingTaskExecutor;
 import net.javacrumbs.shedlock.core.LockConfiguration;
@@ -19,6 +22,8 @@ import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** Locks of ShedLock on a session: they end with their process, and a close waits for their tasks. */
 @Timeout(300)
@@ -64,13 +69,60 @@ class LeaseholdSessionLockProviderTest {
         assertThat(provider.lock(configuration("a", Duration.ZERO))).isEmpty();
         lock.unlock();
         assertThat(isFree("a")).isTrue();
-        SimpleLock longer = provider.lock(configuration("b", Duration.ofSeconds(2))).orElseThrow();
+        SimpleLock longer = provider.lock(configuration("b", Duration.ofMinutes(9))).orElseThrow();
         longer.unlock();
         assertThat(isFree("b")).isFalse();
         client.close();
         // It ends with the session.
         assertThat(isFree("b")).isTrue();
         assertThatThrownBy(() -> provider.lock(configuration("c", Duration.ZERO))).isInstanceOf(LockException.class);
+    }
+
+    /** Waits for the latch, and for a little while after it. */
+    private static void await(CountDownLatch latch) {
+        try {
+            latch.await();
+            Thread.sleep(2);
+        } catch (InterruptedException e) {
+            throw new IllegalStateException(e);
+        }
+    }
+
+    @ParameterizedTest
+    @ValueSource(booleans = {true, false})
+    void aHundredClosesHandTheLockOnWhenTheTaskHasEnded(boolean isOnSession) throws Exception {
+        for (int round = 0; round < 100; round++) {
+            LeaseholdClient closed = LeaseholdClient.builder(coordinator.url())
+                    .connectTimeout(Duration.ofMinutes(1))
+                    .closeTimeout(Duration.ofMinutes(1))
+                    .build();
+            LockProvider one = isOnSession ? new LeaseholdSessionLockProvider(closed) : new LeaseholdLockProvider(closed);
+            CountDownLatch begun = new CountDownLatch(1);
+            CountDownLatch closing = new CountDownLatch(1);
+            AtomicBoolean isInside = new AtomicBoolean(true);
+            FutureTask<Void> task = new FutureTask<>(() -> {
+                new DefaultLockingTaskExecutor(one).executeWithLock(
+                        (Runnable) () -> {
+                            begun.countDown();
+                            await(closing);
+                            isInside.set(false);
+                        },
+                        configuration("hundred", Duration.ZERO));
+                return null;
+            });
+            new Thread(task).start();
+            begun.await();
+            CompletableFuture<Hold> next = other.lock("shedlock/hundred").acquireAsync();
+            while (other.admin().getLock("shedlock/hundred").waiterCount() == 0) {
+                Thread.sleep(1);
+            }
+            closing.countDown();
+            closed.close();
+            Hold hold = next.get();
+            assertThat(isInside).isFalse();
+            hold.release();
+            assertThat(task).succeedsWithin(Duration.ofMinutes(1)).isNull();
+        }
     }
 
     @Test
@@ -84,11 +136,7 @@ class LeaseholdSessionLockProviderTest {
                 new DefaultLockingTaskExecutor(one).executeWithLock(
                         (Runnable) () -> {
                             begun.countDown();
-                            try {
-                                goes.await();
-                            } catch (InterruptedException e) {
-                                throw new IllegalStateException(e);
-                            }
+                            await(goes);
                         },
                         configuration(name, Duration.ZERO));
                 return null;

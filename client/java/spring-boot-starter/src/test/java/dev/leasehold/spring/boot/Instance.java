@@ -56,7 +56,7 @@ final class Instance implements AutoCloseable {
 
     /** Waits for what it says next, which must be this. Returns when it said so. */
     long says(String wanted) throws InterruptedException {
-        Said next = said.poll(90, TimeUnit.SECONDS);
+        Said next = said.poll(120, TimeUnit.SECONDS);
         if (next == null || !next.what.equals(wanted)) {
             throw new AssertionError("it should have said " + wanted + ", not " + next);
         }
@@ -68,16 +68,20 @@ final class Instance implements AutoCloseable {
         return said.poll(millis, TimeUnit.MILLISECONDS);
     }
 
-    /** Waits for what it says next, which must be these, in either order. */
-    void saysBoth(String one, String other) throws InterruptedException {
-        Set<String> wanted = Set.of(one, other);
-        Set<String> heard = new HashSet<>();
-        while (heard.size() < wanted.size()) {
-            Said next = said.poll(90, TimeUnit.SECONDS);
-            if (next == null || !wanted.contains(next.what) || !heard.add(next.what)) {
-                throw new AssertionError("it should have said " + wanted + ", not " + next + " after " + heard);
+    /** Waits for what it says next, which must be these, in any order. */
+    void saysAll(String... wanted) throws InterruptedException {
+        Set<String> left = new HashSet<>(Set.of(wanted));
+        while (!left.isEmpty()) {
+            Said next = said.poll(120, TimeUnit.SECONDS);
+            if (next == null || !left.remove(next.what)) {
+                throw new AssertionError("it should have said " + left + ", not " + next);
             }
         }
+    }
+
+    /** Waits for its end, and returns its exit code. */
+    int exit() throws InterruptedException {
+        return process.waitFor();
     }
 
     /** Sends it a signal, such as {@code STOP}. */

@@ -10,6 +10,7 @@ import dev.leasehold.LeaseholdClient;
 import dev.leasehold.processes.Coordinator;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
@@ -99,22 +100,25 @@ class WithLockTest {
     @EnableScheduling
     @Import(LeaseholdAutoConfiguration.class)
     static class Scheduler {
-        static final CountDownLatch BEGUN = new CountDownLatch(1);
-        static Path inside;
+        static volatile CountDownLatch begun;
+        static volatile boolean isClosing;
+        static volatile Path inside;
 
         @Bean
         LeaseholdBuilderCustomizer closes() {
-            return builder -> builder.closeTimeout(java.time.Duration.ofSeconds(30));
+            return builder -> builder.closeTimeout(Duration.ofMinutes(1)).connectTimeout(Duration.ofMinutes(1));
         }
 
         @Scheduled(fixedDelay = 60_000)
         @WithLock("scheduled")
         public void job() throws Exception {
             Files.createFile(inside);
-            BEGUN.countDown();
-            long until = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(200);
+            begun.countDown();
+            while (!isClosing) {
+                Thread.onSpinWait();
+            }
             // The scheduler and the client interrupt it.
-            while (System.nanoTime() < until) {
+            for (long until = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(5); System.nanoTime() < until; ) {
                 Thread.onSpinWait();
             }
             Files.delete(inside);
@@ -122,17 +126,54 @@ class WithLockTest {
     }
 
     @Test
-    void theEndOfTheContextWaitsForScheduledMethods(@TempDir Path folder) throws Exception {
+    void aHundredEndsOfContextsWaitForScheduledMethods(@TempDir Path folder) throws Exception {
         Scheduler.inside = folder.resolve("inside");
         System.setProperty("leasehold.endpoints", coordinator.url());
-        AnnotationConfigApplicationContext application = new AnnotationConfigApplicationContext(Scheduler.class);
-        Scheduler.BEGUN.await();
-        CompletableFuture<Hold> next = other.lock("scheduled").acquireAsync();
-        application.close();
+        for (int round = 0; round < 100; round++) {
+            Scheduler.begun = new CountDownLatch(1);
+            Scheduler.isClosing = false;
+            AnnotationConfigApplicationContext application = new AnnotationConfigApplicationContext(Scheduler.class);
+            Scheduler.begun.await();
+            CompletableFuture<Hold> next = other.lock("scheduled").acquireAsync();
+            while (other.admin().getLock("scheduled").waiterCount() == 0) {
+                Thread.sleep(1);
+            }
+            Scheduler.isClosing = true;
+            application.close();
+            Hold hold = next.get(60, TimeUnit.SECONDS);
+            assertThat(Scheduler.inside).doesNotExist();
+            hold.release();
+        }
         System.clearProperty("leasehold.endpoints");
-        Hold hold = next.get(30, TimeUnit.SECONDS);
-        assertThat(Scheduler.inside).doesNotExist();
-        hold.release();
+    }
+
+    static class Caller {
+        private final Inner inner;
+
+        Caller(Inner inner) {
+            this.inner = inner;
+        }
+
+        @WithLock("nested")
+        public String call() {
+            return inner.call();
+        }
+    }
+
+    static class Inner {
+        @WithLock("nested")
+        public String call() {
+            return "ran";
+        }
+    }
+
+    @Test
+    void aMethodThatNeedsItsCallersLockFailsAtOnce() {
+        context.withBean(Caller.class).withBean(Inner.class).run(made -> {
+            assertThatThrownBy(made.getBean(Caller.class)::call)
+                    .isInstanceOfSatisfying(AcquireException.class, e -> assertThat(e.kind()).isEqualTo(ErrorKind.SELF_DEADLOCK));
+            assertThat(made.getBean(Inner.class).call()).isEqualTo("ran");
+        });
     }
 
     @Test
