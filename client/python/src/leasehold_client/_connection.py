@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import grpc
 import grpc.aio
@@ -21,50 +21,25 @@ from ._transport import EOF, Settings, connect
 from .errors import ConnectError
 from .v1 import session_pb2
 
+if TYPE_CHECKING:
+    from ._session_loop import SessionLoop
+
 SESSION = "/leasehold.v1.LockService/Session"
 CONGESTED = 1024
 """Number of messages that gRPC has not taken yet from which the session takes no more acquires from callers."""
 
 
-class Events:
-    """Receiver of what happens on a connection."""
-
-    def connected(self, connection: Connection) -> None:
-        """Handles that the connection is made, before its stream is asked for."""
-        raise NotImplementedError
-
-    def started(self, connection: Connection) -> None:
-        """Handles that the peer serves the stream."""
-        raise NotImplementedError
-
-    def message(self, connection: Connection, message: session_pb2.SessionResponse) -> None:
-        """Handles a message."""
-        raise NotImplementedError
-
-    def ended(self, connection: Connection, failure: Failure | None) -> None:
-        """Handles the end of the stream, with a failure unless it was a plain end."""
-        raise NotImplementedError
-
-    def failed(self, connection: Connection, error: ConnectError) -> None:
-        """Handles that the connection could not be made."""
-        raise NotImplementedError
-
-    def aborted(self, connection: Connection, error: BaseException) -> None:
-        """Handles the end of the connection's task by a fault, or because the event loop ends."""
-        raise NotImplementedError
-
-
 class Connection:
     """One connection to a coordinator, or an attempt to make one."""
 
-    def __init__(self, settings: Settings, events: Events, candidate: Candidate) -> None:
+    def __init__(self, settings: Settings, session: SessionLoop, candidate: Candidate) -> None:
         """Makes a connection that is not dialled yet."""
         self.candidate = candidate
         # The machine's number of the stream on it, once the machine knows of it.
         self.number: int | None = None
         # Before the files are read: what changes in between is noticed.
         self.credentials = settings.credentials.version()
-        self._settings, self._events = settings, events
+        self._settings, self._session = settings, session
         self._generation = _fork.generation()
         self._channel = settings.channel(candidate.endpoint, candidate.target)
         self._call: Any = None
@@ -91,9 +66,9 @@ class Connection:
             try:
                 await connect(self._channel, self.candidate, limit)
             except ConnectError as error:
-                self._events.failed(self, error)
+                self._session.failed(self, error)
                 return
-            self._events.connected(self)
+            self._session.connected(self)
         except BaseException as error:
             self._abort(error)
             raise
@@ -113,12 +88,12 @@ class Connection:
             try:
                 if limit is not None and not await self._begins(limit):
                     failure = Failure("DEADLINE_EXCEEDED", message="the stream did not begin in time")
-                    self._events.ended(self, failure)
+                    self._session.ended(self, failure)
                     return
                 while (message := await self._call.read()) is not EOF:
                     # What could not be decoded is none; C core has logged it.
                     if message is not None:
-                        self._events.message(self, message)
+                        self._session.message(self, message)
                 self._finished(None)
             except grpc.aio.AioRpcError as error:
                 self._finished(from_rpc(error))
@@ -130,18 +105,18 @@ class Connection:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._call.initial_metadata(), limit / SECOND)
             if not self._call.done():
-                self._events.started(self)
+                self._session.started(self)
             return True
         return False
 
     def _finished(self, failure: Failure | None) -> None:
         self.has_ended.set()
-        self._events.ended(self, failure)
+        self._session.ended(self, failure)
 
     def _abort(self, error: BaseException) -> None:
         self.has_ended.set()
         if not self._is_cut:
-            self._events.aborted(self, error)
+            self._session.aborted(self, error)
 
     def push(self, request: session_pb2.SessionRequest) -> None:
         """Queues a request. Heartbeats overtake the others. Fails if the request can't be encoded."""

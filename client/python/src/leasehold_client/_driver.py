@@ -12,12 +12,7 @@ from typing import Any
 
 from . import _fork
 from ._clock import now
-from ._machine import (
-    AcquireSpec,
-    Change,
-    Granted,
-    HoldResult,
-)
+from ._machine import AcquireSpec, Change, Granted, HoldResult
 from ._machine.output import UNCONFIRMED
 from ._session_loop import SessionLoop
 from ._transport import Settings
@@ -119,9 +114,11 @@ class Driver(SessionLoop):
 
     def release(self, key: int, trace: str, *, waits: bool) -> asyncio.Future[HoldResult] | None:
         """Releases a hold that has ended here already. Returns the outcome, if the caller waits for it."""
-        if self.has_ended:
-            return self._unconfirmed() if waits else None
         answer = self._hold_answer() if waits else None
+        if self.has_ended:
+            if answer:
+                answer.set_result(UNCONFIRMED)
+            return answer
         reply = None if answer is None else functools.partial(_resolve, answer)
         self._machine.release(now(), key, trace, reply)
         self._settle()
@@ -146,11 +143,6 @@ class Driver(SessionLoop):
     def _hold_answer(self) -> asyncio.Future[HoldResult]:
         answer: asyncio.Future[HoldResult] = self._loop.create_future()
         self._await(answer, functools.partial(_resolve, answer, UNCONFIRMED))
-        return answer
-
-    def _unconfirmed(self) -> asyncio.Future[HoldResult]:
-        answer: asyncio.Future[HoldResult] = self._loop.create_future()
-        answer.set_result(UNCONFIRMED)
         return answer
 
     def _end(self) -> None:

@@ -14,24 +14,10 @@ from typing import Any
 
 from . import _fork
 from ._clock import MILLISECOND, SECOND, now
-from ._connection import Connection, Events
+from ._connection import Connection
 from ._endpoints import Candidate, addresses
 from ._failure import Failure
-from ._machine import (
-    Acquired,
-    Draining,
-    Ended,
-    Fate,
-    HangUp,
-    HoldDone,
-    Leave,
-    Machine,
-    Opened,
-    Send,
-    SessionInfo,
-    StreamEnd,
-    fate_of,
-)
+from ._machine import Acquired, Draining, Ended, Fate, HangUp, HoldDone, Leave, Machine, Opened, Send, SessionInfo, StreamEnd, fate_of
 from ._machine.fate import fate_of_answer
 from ._machine.stream import CLOSE_TIMEOUT
 from ._renewing import Renewing
@@ -49,7 +35,7 @@ MOST_OVERDUE = 64
 """Most connections kept that did not open in time."""
 
 
-class SessionLoop(Events):
+class SessionLoop:
     """One session, over all its connections."""
 
     def __init__(self, settings: Settings, open: session_pb2.SessionOpen) -> None:

@@ -40,13 +40,8 @@ class Watcher(Ends):
         """Makes a watcher, which asks for nothing before it is read."""
         self._has_begun = False
         self._is_broken = False
-        self._feed = Feed(
-            calls,
-            _SERVICE + "WatchLocks",
-            admin_pb2.WatchLocksRequest(prefix=prefix),
-            admin_pb2.WatchLocksResponse,
-            self._broke,
-        )
+        request = admin_pb2.WatchLocksRequest(prefix=prefix)
+        self._feed = Feed(calls, _SERVICE + "WatchLocks", request, admin_pb2.WatchLocksResponse, self._broke)
         self._pending: LockView | LockEvent | Ready | Gap | None = None
 
     def _broke(self) -> None:
@@ -155,7 +150,7 @@ class Admin:
         """Ends a session with all that it has, at whichever coordinator it is."""
         request = admin_pb2.EndSessionRequest(session_id=session_id)
         answer = await self._calls.call(_SERVICE + "EndSession", request, admin_pb2.EndSessionResponse, repeats=True)
-        return EndedSession(answer.ended, answer.session_count, answer.hold_count, answer.waiter_count)
+        return EndedSession._from(answer)
 
     async def check_token(self, name: str, token: int) -> bool:
         """Returns whether a fencing token is still the newest of its name."""

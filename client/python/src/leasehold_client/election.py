@@ -265,13 +265,8 @@ class Observer(Ends):
     def __init__(self, calls: Calls, name: str) -> None:
         """Makes an observer, which asks for nothing before it is read."""
         self._view = View()
-        self._feed = Feed(
-            calls,
-            "/leasehold.v1.ElectionService/Observe",
-            election_pb2.ObserveRequest(election=name),
-            election_pb2.ObserveResponse,
-            self._view.interrupted,
-        )
+        method, request = "/leasehold.v1.ElectionService/Observe", election_pb2.ObserveRequest(election=name)
+        self._feed = Feed(calls, method, request, election_pb2.ObserveResponse, self._view.interrupted)
 
     async def __anext__(self) -> LeaderChange:
         """Waits for the next change."""

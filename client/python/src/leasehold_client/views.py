@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from enum import Enum
+from typing import Any, Self
 
 from google.protobuf.duration_pb2 import Duration
+from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from ._clock import SECOND, from_wire
-from .v1 import admin_pb2, election_pb2, types_pb2
+from .v1 import admin_pb2, types_pb2
 
 __all__ = [
     "CertificateView",
@@ -64,26 +67,52 @@ _MODES: dict[int, LockMode] = {
 }
 
 
-def _mode(mode: int) -> LockMode | None:
-    return _MODES.get(mode)
-
-
 def _kind(kind: int) -> EventKind:
     descriptor = admin_pb2.LockEventKind.DESCRIPTOR.values_by_number.get(kind)
     word = descriptor.name.removeprefix("LOCK_EVENT_KIND_").lower() if descriptor else "unknown"
     return EventKind(word) if word in EventKind._value2member_map_ else EventKind.UNKNOWN
 
 
-def _time(time: Timestamp) -> datetime:
-    return time.ToDatetime(tzinfo=UTC)
+def _read(value: Any) -> Any:
+    match value:
+        case Timestamp():
+            return value.ToDatetime(tzinfo=UTC)
+        case Duration():
+            return from_wire(value) / SECOND
+        case Message():
+            return _VIEWS[value.DESCRIPTOR.name]._from(value)
+    return value
 
 
-def _seconds(length: Duration) -> float:
-    return from_wire(length) / SECOND
+_READ: dict[str, Callable[[Any], Any]] = {
+    "dict": dict,
+    "tuple": lambda several: tuple(map(_read, several)),
+    "EventKind": _kind,
+    "LockMode": _MODES.get,
+}
+"""What reads fields of these types."""
+
+
+class _View:
+    """What callers may see of a message. Its fields have the names of the message's."""
+
+    @classmethod
+    def _from(cls, message: Message, **known: Any) -> Self:
+        """Returns the view of a message. A field that may be none is that if the message lacks it."""
+        make: Any = cls
+        for field in fields(make):
+            if field.name not in known:
+                kind = str(field.type)
+                may_lack = "None" in kind and message.DESCRIPTOR.fields_by_name[field.name].has_presence
+                is_there = not may_lack or message.HasField(field.name)
+                read = _READ.get(kind.partition(" ")[0].partition("[")[0], _read)
+                known[field.name] = read(getattr(message, field.name)) if is_there else None
+        view: Self = make(**known)
+        return view
 
 
 @dataclass(frozen=True)
-class Holder:
+class Holder(_View):
     """One holder of a lock."""
 
     session_id: str
@@ -114,27 +143,9 @@ class Holder:
     """The network address that the session came from. Only `get_lock` tells it, at the coordinator that serves the session, to those who
     may list that; empty otherwise."""
 
-    @classmethod
-    def _from(cls, holder: types_pb2.Holder) -> Holder:
-        return cls(
-            holder.session_id,
-            holder.client_name,
-            holder.coordinator,
-            holder.fencing_token,
-            _time(holder.acquired_at) if holder.HasField("acquired_at") else None,
-            _seconds(holder.ttl) if holder.HasField("ttl") else None,
-            holder.value,
-            holder.hold_count,
-            holder.foreign,
-            holder.permits,
-            holder.actor,
-            _seconds(holder.max_hold) if holder.HasField("max_hold") else None,
-            holder.peer,
-        )
-
 
 @dataclass(frozen=True)
-class Waiter:
+class Waiter(_View):
     """One waiter for a lock."""
 
     session_id: str
@@ -160,25 +171,9 @@ class Waiter:
     peer: str
     """The network address that the session came from, told as for a holder."""
 
-    @classmethod
-    def _from(cls, waiter: types_pb2.Waiter) -> Waiter:
-        return cls(
-            waiter.session_id,
-            waiter.client_name,
-            waiter.coordinator,
-            _time(waiter.waiting_since),
-            waiter.position,
-            _mode(waiter.mode),
-            waiter.permits,
-            waiter.actor,
-            waiter.number,
-            waiter.permits_at_least,
-            waiter.peer,
-        )
-
 
 @dataclass(frozen=True)
-class LockView:
+class LockView(_View):
     """Everything that can be seen of one lock."""
 
     name: str
@@ -204,25 +199,9 @@ class LockView:
     limit_revision: int
     """The revision of the limit."""
 
-    @classmethod
-    def _from(cls, lock: types_pb2.LockView) -> LockView:
-        return cls(
-            lock.name,
-            _mode(lock.mode),
-            tuple(Holder._from(holder) for holder in lock.holders),
-            tuple(Waiter._from(waiter) for waiter in lock.waiters),
-            lock.holder_count,
-            lock.waiter_count,
-            lock.fencing_token,
-            _seconds(lock.closed_for) if lock.HasField("closed_for") else None,
-            lock.limit,
-            lock.permits_taken,
-            lock.limit_revision,
-        )
-
 
 @dataclass(frozen=True)
-class LockEvent:
+class LockEvent(_View):
     """A change of a lock."""
 
     kind: EventKind
@@ -244,23 +223,9 @@ class LockEvent:
     waiter_count: int
     """Number of waiters after this."""
 
-    @classmethod
-    def _from(cls, event: admin_pb2.LockEvent) -> LockEvent:
-        return cls(
-            _kind(event.kind),
-            event.name,
-            _time(event.time),
-            event.fencing_token,
-            Holder._from(event.holder) if event.HasField("holder") else None,
-            Waiter._from(event.waiter) if event.HasField("waiter") else None,
-            _mode(event.mode),
-            event.holder_count,
-            event.waiter_count,
-        )
-
 
 @dataclass(frozen=True)
-class SessionView:
+class SessionView(_View):
     """One session of a coordinator."""
 
     session_id: str
@@ -286,25 +251,9 @@ class SessionView:
     identity: str
     """The identity that opened it; empty if callers need none."""
 
-    @classmethod
-    def _from(cls, session: admin_pb2.SessionView) -> SessionView:
-        return cls(
-            session.session_id,
-            session.client_name,
-            session.peer,
-            session.coordinator,
-            _seconds(session.ttl),
-            _time(session.opened_at),
-            _seconds(session.since_heartbeat),
-            session.hold_count,
-            session.waiter_count,
-            dict(session.metadata),
-            session.identity,
-        )
-
 
 @dataclass(frozen=True)
-class PermissionView:
+class PermissionView(_View):
     """Permission of the caller."""
 
     permission: str
@@ -316,7 +265,7 @@ class PermissionView:
 
 
 @dataclass(frozen=True)
-class LimitView:
+class LimitView(_View):
     """Limit of a coordinator."""
 
     name: str
@@ -327,7 +276,7 @@ class LimitView:
 
 
 @dataclass(frozen=True)
-class CertificateView:
+class CertificateView(_View):
     """Certificate of a coordinator."""
 
     purpose: str
@@ -337,7 +286,7 @@ class CertificateView:
 
 
 @dataclass(frozen=True)
-class CoordinatorView:
+class CoordinatorView(_View):
     """Status of one coordinator.
 
     Callers that may not inspect every lock do not see its store, its counts, its limits and its certificates.
@@ -382,35 +331,13 @@ class CoordinatorView:
     certificates: tuple[CertificateView, ...]
 
     @classmethod
-    def _from(cls, status: admin_pb2.GetStatusResponse) -> CoordinatorView:
-        unseen = status.store_state == admin_pb2.STORE_STATE_UNSPECIFIED
-        return cls(
-            status.coordinator,
-            status.version,
-            _seconds(status.uptime),
-            status.serving,
-            status.reason,
-            status.store,
-            None if unseen else status.store_state == admin_pb2.STORE_STATE_UP,
-            status.session_count if status.HasField("session_count") else None,
-            status.hold_count if status.HasField("hold_count") else None,
-            status.waiter_count if status.HasField("waiter_count") else None,
-            _time(status.time) if status.HasField("time") else None,
-            status.draining,
-            status.identity,
-            tuple(PermissionView(of.permission, tuple(of.locks), tuple(of.elections)) for of in status.permissions),
-            _seconds(status.min_ttl),
-            _seconds(status.default_ttl),
-            _seconds(status.max_ttl),
-            status.key_prefix if status.HasField("key_prefix") else None,
-            status.min_replicas if status.HasField("min_replicas") else None,
-            tuple(LimitView(limit.name, limit.used, limit.limit) for limit in status.limits),
-            tuple(CertificateView(of.purpose, _time(of.expires) if of.HasField("expires") else None) for of in status.certificates),
-        )
+    def _from(cls, message: Any, **known: Any) -> Self:
+        unseen = message.store_state == admin_pb2.STORE_STATE_UNSPECIFIED
+        return super()._from(message, store_up=None if unseen else message.store_state == admin_pb2.STORE_STATE_UP)
 
 
 @dataclass(frozen=True)
-class EndedSession:
+class EndedSession(_View):
     """Outcome of `end_session`."""
 
     ended: bool
@@ -424,7 +351,7 @@ class EndedSession:
 
 
 @dataclass(frozen=True)
-class Leader:
+class Leader(_View):
     """The leader of an election."""
 
     fencing_token: int
@@ -440,17 +367,6 @@ class Leader:
     elected_at: datetime | None
     """When it was elected, by the store's clock."""
 
-    @classmethod
-    def _from(cls, leader: election_pb2.Leader) -> Leader:
-        return cls(
-            leader.fencing_token,
-            leader.value,
-            leader.client_name,
-            leader.session_id,
-            leader.coordinator,
-            _time(leader.elected_at) if leader.HasField("elected_at") else None,
-        )
-
 
 @dataclass(frozen=True)
 class LeaderChange:
@@ -460,3 +376,6 @@ class LeaderChange:
     """The leader from now on; none if nobody leads."""
     skipped: bool
     """Whether there may have been other leaders or values since the last change."""
+
+
+_VIEWS: dict[str, type[_View]] = {view.__name__: view for view in _View.__subclasses__()}

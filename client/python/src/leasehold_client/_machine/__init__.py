@@ -11,20 +11,7 @@ Its rules are those of the Rust client's machine (`client/src/session`), module 
 
 from .fate import Fate, fate_of
 from .machine import Machine, StreamEnd
-from .output import (
-    Acquired,
-    Draining,
-    Ended,
-    Granted,
-    HangUp,
-    HoldDone,
-    HoldResult,
-    Leave,
-    Opened,
-    Output,
-    Send,
-    SessionInfo,
-)
+from .output import Acquired, Draining, Ended, Granted, HangUp, HoldDone, HoldResult, Leave, Opened, Output, Send, SessionInfo
 from .spec import AcquireSpec, Change, Downgrade, LockSpec, Reduce, Value
 
 __all__ = [

@@ -17,7 +17,7 @@ class DetachedRequest(detached.DetachedRequestView):
     """Request for a lock that no session holds: nobody renews it but `DetachedLock.renew`. It may be used again, by any thread."""
 
     def __init__(self, client: Client, inner: detached.DetachedRequest) -> None:
-        """Makes it."""
+        """Makes it of the form for tasks."""
         self._client, self._inner, self._run = client, inner, client._run
         self._options = inner._options
 
@@ -37,7 +37,7 @@ class DetachedLock(detached.DetachedView):
     """Lock that no session holds. It outlives this process, until its TTL has passed, and only `renew` makes it last for longer."""
 
     def __init__(self, client: Client, inner: detached.DetachedLock) -> None:
-        """Makes it."""
+        """Makes it of the form for tasks."""
         self._inner, self._run = inner, client._run
         self._view = inner._view
 

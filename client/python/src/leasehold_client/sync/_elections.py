@@ -69,7 +69,7 @@ class Election:
     """An election. `for term in election` yields a term whenever this process is elected, and campaigns again after each."""
 
     def __init__(self, client: Client, inner: election.Election, on_lost: OnLost | None) -> None:
-        """Makes it."""
+        """Makes it of the form for tasks."""
         self._client, self._inner, self._on_lost = client, inner, on_lost
         self._run, self.name = client._run, inner.name
 

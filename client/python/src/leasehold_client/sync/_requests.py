@@ -113,7 +113,7 @@ class Semaphore(LockRequest[Hold]):
     _inner: request.Semaphore
 
     def __init__(self, client: Client, inner: request.Semaphore, on_lost: OnLost | None) -> None:
-        """Makes it."""
+        """Makes it of the form for tasks."""
         super().__init__(client, inner, hold_of(on_lost))
         self._on_lost = on_lost
         self.name, self.limit, self.limit_revision = inner.name, inner.limit, inner.limit_revision
