@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
+from typing import Any
 
 from ._failure import Failure, FieldViolation, invalid_field
 from .views import Holder
@@ -75,7 +76,11 @@ class LostReason(Enum):
 
 
 class LeaseholdError(Exception):
-    """Base of all errors of this library."""
+    """Base of all errors of this library. They can be pickled, as pools of processes need it."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Returns what makes it again, not by its own constructor's arguments, which it does not keep."""
+        return _made_again, (type(self), self.args), vars(self)
 
 
 class InvalidArgument(LeaseholdError, ValueError):
@@ -230,36 +235,34 @@ class AcquireError(LeaseholdError):
         return self.failure is not None and self.failure.is_retryable
 
 
-class Busy(AcquireError):
+class _NotFree(AcquireError):
+    def __init__(self, name: str, message: str, holder: Holder | None) -> None:
+        super().__init__(name, f"lock {name!r} {message}{_by(holder)}")
+        self.holder = holder
+        """The holder, if known."""
+
+    @property
+    def is_retryable(self) -> bool:
+        """Whether the same acquire may succeed later: yes."""
+        return True
+
+
+class Busy(_NotFree):
     """Another client holds the lock, or waits for it, and the acquire was not to wait."""
 
     def __init__(self, name: str, holder: Holder | None) -> None:
         """Makes the error."""
-        super().__init__(name, f"lock {name!r} is busy{_by(holder)}")
-        self.holder = holder
-        """The holder, if known."""
-
-    @property
-    def is_retryable(self) -> bool:
-        """Whether the same acquire may succeed later: yes."""
-        return True
+        super().__init__(name, "is busy", holder)
 
 
-class TimedOut(AcquireError, TimeoutError):
+class TimedOut(_NotFree, TimeoutError):
     """The lock did not come free within the wait."""
 
     def __init__(self, name: str, wait: float, holder: Holder | None) -> None:
         """Makes the error."""
-        super().__init__(name, f"lock {name!r} did not come free within {wait:g} s{_by(holder)}")
+        super().__init__(name, f"did not come free within {wait:g} s", holder)
         self.wait = wait
         """The wait, in seconds."""
-        self.holder = holder
-        """The holder, if known."""
-
-    @property
-    def is_retryable(self) -> bool:
-        """Whether the same acquire may succeed later: yes."""
-        return True
 
 
 class Refused(AcquireError):
@@ -405,6 +408,12 @@ class ChangeRefused(HoldError):
         super().__init__(name, f"the request about lock {name!r} was refused: {failure}")
         self.failure = failure
         """The coordinator's answer."""
+
+
+def _made_again(kind: type[LeaseholdError], said: tuple[Any, ...]) -> LeaseholdError:
+    error = kind.__new__(kind)
+    error.args = said
+    return error
 
 
 _BY_REASON: dict[str, type[Refused]] = {
