@@ -8,11 +8,13 @@ import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 pytest.importorskip("apscheduler", reason="it needs the extra `apscheduler`")
 
+from apscheduler.executors.pool import ThreadPoolExecutor
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from apscheduler.schedulers.background import BackgroundScheduler
 from apscheduler.schedulers.base import STATE_PAUSED, STATE_RUNNING, BaseScheduler
@@ -167,6 +169,35 @@ def test_a_client_that_is_closed_lets_jobs_end_before_it_resigns(shared: Coordin
         thread.join()
     assert seen == ["ended", "elected"] and not leader.is_leader
     scheduler.shutdown()
+
+
+def test_a_client_that_is_closed_waits_for_a_job_that_is_about_to_run(shared: Coordinator, make: Make) -> None:
+    one = make(shared.url)
+    taking, may_run, ended_as_leader = threading.Event(), threading.Event(), []
+
+    class Executor(ThreadPoolExecutor):  # type: ignore[misc]
+        def submit_job(self, job: Any, run_times: Any) -> None:
+            taking.set()
+            may_run.wait(30)
+            super().submit_job(job, run_times)
+
+    def leadership() -> leasehold_client.sync.Leadership:
+        assert one.leader.leadership
+        return one.leader.leadership
+
+    one.scheduler.remove_all_jobs()
+    one.scheduler.add_executor(Executor(), "slow")
+    one.scheduler.add_job(lambda: ended_as_leader.append(leadership().is_held), executor="slow", misfire_grace_time=None)
+    one.leader.start()
+    assert taking.wait(30)
+    closes = threading.Thread(target=one.client.close)
+    closes.start()
+    assert leadership().lost.wait(30)
+    # It would be given up in this time.
+    time.sleep(0.3)
+    may_run.set()
+    closes.join(30)
+    assert ended_as_leader == [True]
 
 
 def test_what_falls_due_during_a_shutdown_is_left_to_the_next_leader(on_store: Callable[[], Worker]) -> None:

@@ -194,6 +194,19 @@ def test_excludes_locks_of_redis_py(server: redis_py.Redis, client: leasehold_cl
         assert ours.locked() and not ours.acquire(blocking=False)
 
 
+def test_a_block_that_waits_for_itself(client: leasehold_client.sync.Client, name: str) -> None:
+    kind = leasehold_client.redis.lock_class(client)
+    with kind(None, name):
+        # With redis-py, it would wait for ever.
+        with pytest.raises(LockError, match="holds"):
+            kind(None, name).acquire()
+        assert not kind(None, name).acquire(blocking_timeout=0.01)
+        with kind(None, name + "2"), pytest.raises(leasehold_client.SelfDeadlock):
+            client.lock(name).acquire()
+    with client.lock(name):
+        pass
+
+
 def test_lives_longer_than_a_ttl(client: leasehold_client.sync.Client, name: str) -> None:
     held = leasehold_client.redis.lock_class(client)(None, name.encode(), timeout=60)
     assert held.acquire(token=b"t")

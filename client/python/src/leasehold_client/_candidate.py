@@ -45,7 +45,8 @@ class Candidate:
         self.election = arguments.name(election, "election")
         """The election's name."""
         self._client, self._value, self._on_change, self._on_value = client, arguments.value_bytes(value), on_change, on_value
-        self._mutex = threading.Lock()
+        # The handler of a signal, which ends Celery beat, may be in the middle of `start`.
+        self._mutex = threading.RLock()
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self._session: sync.Session | None = None
@@ -82,7 +83,9 @@ class Candidate:
             observer.close()
         for thread in (self._thread, self._watcher):
             if thread and thread is not threading.current_thread():
-                thread.join()
+                # It may have been about to start, if this is the handler of a signal.
+                with contextlib.suppress(RuntimeError):
+                    thread.join()
 
     def _run(self) -> None:
         is_first = True

@@ -112,8 +112,13 @@ class SchedulerLeader:
             self._candidate.stop()
 
     def _is_working(self) -> bool:
-        """Returns whether a job runs."""
-        return any(any(executor._instances.values()) for executor in list(self._scheduler._executors.values()))
+        """Returns whether a job runs, or is about to."""
+        if not self._taking.acquire(blocking=False):
+            return True
+        try:
+            return any(any(executor._instances.values()) for executor in list(self._scheduler._executors.values()))
+        finally:
+            self._taking.release()
 
     def _on_change(self, is_leader: bool) -> None:
         try:

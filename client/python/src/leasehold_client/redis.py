@@ -11,8 +11,8 @@ import contextlib
 import threading
 import uuid
 from collections.abc import Iterator
-from types import SimpleNamespace
-from typing import Any, ClassVar, Literal
+from types import SimpleNamespace, TracebackType
+from typing import Any, ClassVar, Literal, Self
 
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import LockError, LockNotOwnedError
@@ -20,7 +20,9 @@ from redis.lock import Lock as RedisLock
 
 from . import sync
 from ._arguments import nanos
+from ._body import Body
 from ._clock import SECOND, now
+from .actor import Actor
 from .errors import Busy, CallFailed, LeaseholdError, TimedOut, Unavailable, Unconfirmed
 
 __all__ = ["Lock", "lock_class"]
@@ -39,8 +41,8 @@ class _Held:
 
     @property
     def is_held(self) -> bool:
-        """Whether it is held now, by the clock."""
-        return self.hold.is_held and not self._is_over
+        """Whether it is held now, by the clock, and its block is not to end because the client is being closed."""
+        return self.hold.is_held and not self._is_over and not self.hold._is_stopped
 
     @property
     def _is_over(self) -> bool:
@@ -89,6 +91,7 @@ class _ThreadState(threading.local):
 
     token: bytes | None = None
     held: _Held | None = None
+    body: Body | None = None
 
 
 class Lock(RedisLock):
@@ -99,6 +102,8 @@ class Lock(RedisLock):
     - Waiters are served in order, and `sleep` has no effect.
     - Without a `timeout`, the lock ends with the process. With one, it ends by then, as in redis-py: this process releases it.
     - `owned` reads this process's clock, and asks nobody. `locked` uses a call of operators.
+    - A client that is closed has `owned` be false, and waits for the end of `with` blocks, at most for its `close_timeout`.
+    - A thread that waits without a bound, within a `with` block, for the lock of that block gets `LockError` at once.
     - `hold` has what redis-py has not: the fencing token, `check()`, and `lost`.
 
     Where no coordinator can be reached, `redis.exceptions.ConnectionError` is raised.
@@ -121,7 +126,7 @@ class Lock(RedisLock):
         """Makes a lock that is not acquired. The arguments are those of `redis.lock.Lock`; `redis` is not used, and may be none."""
         name = name.decode() if isinstance(name, bytes) else name
         super().__init__(redis, name, timeout, sleep, blocking, blocking_timeout, thread_local, raise_on_release_error)
-        self.local = _ThreadState() if self.thread_local else SimpleNamespace(token=None, held=None)
+        self.local = _ThreadState() if self.thread_local else SimpleNamespace(token=None, held=None, body=None)
 
     def register_scripts(self) -> None:
         """Does nothing: no script is needed."""
@@ -146,13 +151,37 @@ class Lock(RedisLock):
             blocking_timeout = self.blocking_timeout
         value = token.encode() if isinstance(token, str) else token or uuid.uuid4().hex.encode()
         length = nanos(self.timeout, "timeout") if self.timeout else None
+        wait = blocking_timeout if blocking else 0
+        # As in redis-py, a flow may wait for itself; but not for ever.
+        actor = None if wait is None else Actor()
         with self._translated():
             try:
-                hold = self.client.lock(self.name, wait=blocking_timeout if blocking else 0, value=value).acquire()
+                hold = self.client.lock(self.name, wait=wait, value=value, actor=actor).acquire()
             except (Busy, TimedOut):
                 return False
         self.local.token, self.local.held = value, _Held(hold, length)
         return True
+
+    def __enter__(self) -> Self:
+        """Acquires it for a block, whose end a close of the client waits for. Raises `LockError` if it did not come free in time."""
+        super().__enter__()
+        hold = self.local.held.hold
+        try:
+            with self._translated():
+                self.local.body = Body(hold._inner._bodies, [hold])
+        except LockError:
+            self.release()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        """Releases it, and ends the block."""
+        body, self.local.body = self.local.body, None
+        try:
+            super().__exit__(kind, error, traceback)
+        finally:
+            if body:
+                body.end()
 
     def locked(self) -> bool:
         """Returns whether anybody holds it."""

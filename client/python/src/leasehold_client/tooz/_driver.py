@@ -50,7 +50,7 @@ class LeaseholdDriver(coordination.CoordinationDriverCachedRunWatchers):
     Options, in the URL or as arguments of `get_coordinator`:
 
     - `namespace`: prefix of all names of locks. Default: `tooz/`.
-    - `ttl`, `disconnect_grace`, `connect_timeout`: seconds, as in `leasehold_client.connect`.
+    - `ttl`, `disconnect_grace`, `connect_timeout`, `close_timeout`: seconds, as in `leasehold_client.connect`.
     - `tls`: whether to encrypt. Any of `ca`, `cert`, `key` (files) and `server_name` implies it.
     - `token_file`, `allow_plaintext_token`: as in `leasehold_client.connect`.
 
@@ -99,6 +99,7 @@ class LeaseholdDriver(coordination.CoordinationDriverCachedRunWatchers):
             ttl=float(options["ttl"]) if "ttl" in options else None,
             disconnect_grace=float(options.get("disconnect_grace", 0)),
             connect_timeout=float(options.get("connect_timeout", 5)),
+            close_timeout=float(options.get("close_timeout", 10)),
             tls=Tls(**files) if is_encrypted else None,
             token_file=options.get("token_file"),
             allow_plaintext_token=strutils.bool_from_string(options.get("allow_plaintext_token", False), strict=True),
@@ -114,7 +115,11 @@ class LeaseholdDriver(coordination.CoordinationDriverCachedRunWatchers):
         self._executor = ThreadPoolExecutor(1, "leasehold-tooz")
 
     def stop(self) -> None:
-        """Ends everything that this member has: its locks, its leaderships and its presence in groups."""
+        """Ends everything that this member has: its locks, its leaderships and its presence in groups.
+
+        `is_still_owner` is false from the call on. Locks of `with` blocks of other threads are held until these have ended, at most for
+        the option `close_timeout`.
+        """
         # They need not be left one after the other, which would take long while no coordinator can be reached.
         self._joined_groups = set()
         super().stop()

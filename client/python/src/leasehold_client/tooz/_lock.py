@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self
 
-from tooz import locking, utils
+import tooz
+from tooz import coordination, locking, utils
 
 from .. import sync
+from .._body import Body, take_body
+from ..actor import Actor
 from ..errors import TimedOut
 from ._errors import translated
 
@@ -28,7 +31,8 @@ class LeaseholdLock(locking.Lock):
     """A lock of tooz. Any thread may use it.
 
     It can be acquired several times in shared mode; each release gives one of them back. An acquire in exclusive mode excludes all
-    others, those of the same object too.
+    others, those of the same object too. Within a `with` block, a thread that waits without a bound for the lock of that block gets a
+    `ToozError` at once.
     """
 
     def __init__(self, driver: LeaseholdDriver, name: bytes) -> None:
@@ -38,23 +42,53 @@ class LeaseholdLock(locking.Lock):
         self._key = driver._key("lock", name)
         self._mutex = threading.Lock()
         self._holds: list[sync.Hold] = []
+        self._entered: list[Body] = []
 
     def acquire(self, blocking: bool | float = True, shared: bool = False, timeout: float | None = None) -> bool:
         """Acquires it, and returns whether it did. `blocking` may be the longest wait in seconds."""
+        return self._acquire(blocking, shared, timeout) is not None
+
+    def _acquire(self, blocking: bool | float = True, shared: bool = False, timeout: float | None = None) -> sync.Hold | None:
         does_wait, wait = utils.convert_blocking(blocking, timeout)
-        request = self._driver._connected.lock(self._key, wait=wait, shared=shared)
+        # As with other drivers, a flow may wait for itself, and share with itself; but not wait for ever.
+        actor = None if does_wait and wait is None and not shared else Actor()
+        request = self._driver._connected.lock(self._key, wait=wait, shared=shared, actor=actor)
         with translated():
             try:
                 hold = request.acquire() if does_wait else request.try_acquire()
             except TimedOut:
-                return False
+                return None
+        if hold:
+            with self._mutex:
+                self._holds = [one for one in self._holds if not one.lost_reason]
+                self._holds.append(hold)
+                self._driver._acquired.add(self)
+        return hold
+
+    def __enter__(self, *args: Any, **kwargs: Any) -> Self:
+        """Acquires it for a block, whose end `stop` waits for. Raises `LockAcquireFailed` if it is not free in time."""
+        hold = self._acquire(*args, **kwargs)
         if hold is None:
-            return False
+            raise coordination.LockAcquireFailed(f"failed to acquire the lock {self.name!r}")
+        try:
+            with translated():
+                body = Body(hold._inner._bodies, [hold])
+        except tooz.ToozError:
+            self.release()
+            raise
         with self._mutex:
-            self._holds = [one for one in self._holds if not one.lost_reason]
-            self._holds.append(hold)
-            self._driver._acquired.add(self)
-        return True
+            self._entered.append(body)
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        """Gives it back, and ends the block."""
+        try:
+            self.release()
+        finally:
+            with self._mutex:
+                body = take_body(self._entered)
+            if body:
+                body.end()
 
     def release(self) -> bool:
         """Gives it back. Returns false if it is not acquired, or was lost."""
@@ -76,8 +110,8 @@ class LeaseholdLock(locking.Lock):
         return self.is_still_owner()
 
     def is_still_owner(self) -> bool:
-        """Returns whether it is acquired and not lost, by this process's own clock."""
-        return self._held() is not None
+        """Returns whether it is acquired and not lost, by this process's own clock. False once the coordinator is being stopped."""
+        return self._driver._client is not None and self._held() is not None
 
     @property
     def acquired(self) -> bool:
