@@ -3,14 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
-import subprocess
-import sys
-import textwrap
 import threading
 import time
-from pathlib import Path
 
 import pytest
 from conftest import Coordinator
@@ -254,83 +248,6 @@ def test_a_loss_during_a_close_is_a_loss(shared: Coordinator, name: str) -> None
             await task
 
     asyncio.run(main())
-
-
-WORKERS = {
-    "threads": """
-        import os, signal, sys, threading
-        import leasehold_client.sync
-
-        stop = threading.Event()
-        signal.signal(signal.SIGTERM, lambda *_: stop.set())
-        client = leasehold_client.sync.connect(sys.argv[1], ttl=60)
-
-        @client.lock(sys.argv[2])
-        def work():
-            inside = os.open(sys.argv[3], os.O_CREAT | os.O_EXCL)
-            print("held", flush=True)
-            stop.wait()
-            os.close(inside)
-            os.unlink(sys.argv[3])
-
-        with client:
-            thread = threading.Thread(target=work)
-            thread.start()
-            stop.wait()
-    """,
-    "asyncio": """
-        import asyncio, os, signal, sys
-        import leasehold_client
-
-        client = leasehold_client.connect(sys.argv[1], ttl=60)
-
-        @client.lock(sys.argv[2])
-        async def work():
-            inside = os.open(sys.argv[3], os.O_CREAT | os.O_EXCL)
-            try:
-                print("held", flush=True)
-                await asyncio.sleep(60)
-            finally:
-                await asyncio.sleep(0.01)
-                os.close(inside)
-                os.unlink(sys.argv[3])
-
-        async def main():
-            stop = asyncio.Event()
-            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-            async with client:
-                task = asyncio.create_task(work())
-                await stop.wait()
-            await asyncio.gather(task, return_exceptions=True)
-
-        asyncio.run(main())
-    """,
-}
-ROUNDS = int(os.environ.get("CLOSING_ROUNDS", "10"))
-
-
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize("kind", WORKERS)
-def test_a_process_that_is_told_to_end_lets_nobody_in_beside_it(shared: Coordinator, name: str, tmp_path: Path, kind: str) -> None:
-    """Of two at once, the second one can't make its file. The next process waits in the queue already."""
-    command = [sys.executable, "-c", textwrap.dedent(WORKERS[kind]), shared.url, name, str(tmp_path / "inside")]
-
-    def start() -> subprocess.Popen[str]:
-        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-    with leasehold_client.sync.connect(shared.url) as client:
-        former = start()
-        for _ in range(ROUNDS):
-            assert former.stdout and former.stdout.readline() == "held\n", former.communicate()
-            following = start()
-            while not client.admin.get_lock(name).waiter_count:
-                assert following.poll() is None, following.communicate()
-                time.sleep(0.01)
-            former.send_signal(signal.SIGTERM)
-            assert former.communicate() == ("", "") and former.returncode == 0
-            former = following
-        former.send_signal(signal.SIGTERM)
-        former.communicate()
 
 
 @pytest.mark.parametrize("kind", ["asyncio", "threads"])

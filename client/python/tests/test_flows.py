@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from conftest import Coordinator
@@ -149,3 +151,60 @@ def test_a_thread_that_asks_for_what_it_holds_gets_an_error_at_once(shared: Coor
         with pytest.raises(leasehold_client.TimedOut):
             client.lock(name, wait=0.01).acquire()
         assert hold.release()
+
+
+async def test_which_flow_of_tasks_asks(client: leasehold_client.Client, name: str) -> None:
+    async def is_refused(*names: str) -> None:
+        for one in names:
+            with pytest.raises(SelfDeadlock):
+                await client.lock(one).acquire()
+
+    async def waits_for(one: str) -> None:
+        with pytest.raises(leasehold_client.TimedOut):
+            await client.lock(one, wait=0.01).acquire()
+
+    detached = await client.detached_lock(name + "d").acquire()
+    async with client.lock(name):
+        async with client.lock_all([name + "2", name + "3"]), client.semaphore(name + "s", 2):
+            plain = await client.lock(name + "p").acquire()
+            await is_refused(name, name + "2", name + "3", name + "p")
+            with pytest.raises(SelfDeadlock):
+                await client.semaphore(name + "s", 2).acquire()
+            # What no session holds belongs to no flow.
+            await waits_for(name + "d")
+            with pytest.raises(leasehold_client.TimedOut):
+                await client.detached_lock(name, wait=0.01).acquire()
+            await asyncio.create_task(waits_for(name))
+        await is_refused(name, name + "p")
+    await waits_for(name + "p")
+    assert await plain.release() and await detached.release()
+
+
+def test_which_flow_of_threads_asks(shared: Coordinator, name: str) -> None:
+    with leasehold_client.sync.connect(shared.url) as client:
+
+        def is_refused(*names: str) -> None:
+            for one in names:
+                with pytest.raises(SelfDeadlock):
+                    client.lock(one).acquire()
+
+        def waits_for(one: str) -> None:
+            with pytest.raises(leasehold_client.TimedOut):
+                client.lock(one, wait=0.01).acquire()
+
+        detached = client.detached_lock(name + "d").acquire()
+        with client.lock(name):
+            with client.lock_all([name + "2", name + "3"]), client.semaphore(name + "s", 2):
+                plain = client.lock(name + "p").acquire()
+                is_refused(name, name + "2", name + "3", name + "p")
+                with pytest.raises(SelfDeadlock):
+                    client.semaphore(name + "s", 2).acquire()
+                waits_for(name + "d")
+                with pytest.raises(leasehold_client.TimedOut):
+                    client.detached_lock(name, wait=0.01).acquire()
+                # Another thread is another flow, also with the context of this one.
+                with ThreadPoolExecutor(1) as threads:
+                    threads.submit(contextvars.copy_context().run, waits_for, name).result()
+            is_refused(name, name + "p")
+        waits_for(name + "p")
+        assert plain.release() and detached.release()

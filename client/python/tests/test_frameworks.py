@@ -29,12 +29,12 @@ PATIENCE = 240
 pytestmark = pytest.mark.timeout(3 * PATIENCE)
 
 
-def until(condition: Callable[[], bool], what: str, seconds: float = PATIENCE) -> None:
+def until(condition: Callable[[], bool], what: str, seconds: float = PATIENCE, pause: float = 0.02) -> None:
     """Waits for a condition."""
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, f"it did not come true: {what}"
-        time.sleep(0.02)
+        time.sleep(pause)
 
 
 class Setup:
