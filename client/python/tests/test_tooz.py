@@ -68,12 +68,13 @@ def make() -> Iterator[Make]:
             driver.stop()
 
 
+@pytest.mark.timeout(660)
 def test_suite_of_tooz(start: Start) -> None:
     for needed in ("etcd3gw", "fixtures", "pymemcache", "sysv_ipc", "testtools"):
         pytest.importorskip(needed, reason="it needs what tooz's own tests import")
     command = [sys.executable, str(HERE / "tooz_suite.py"), "tooz.tests.test_coordination"]
     environment = {**os.environ, "TOOZ_TEST_URL": url(start())}
-    ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=100)
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
     assert ran.returncode == 0, ran.stderr
     outcomes = [json.loads(line) for line in ran.stdout.splitlines()]
     failed = [f"{one['test']}: {one['text']}" for one in outcomes if one["outcome"] == "failed"]

@@ -6,7 +6,7 @@ import threading
 from typing import TYPE_CHECKING, Any, Self
 
 import tooz
-from tooz import coordination, locking, utils
+from tooz import locking, utils
 
 from .. import sync
 from .._body import Body, take_body
@@ -43,12 +43,11 @@ class LeaseholdLock(locking.Lock):
         self._mutex = threading.Lock()
         self._holds: list[sync.Hold] = []
         self._entered: list[Body] = []
+        # What the running thread has acquired last.
+        self._here = threading.local()
 
     def acquire(self, blocking: bool | float = True, shared: bool = False, timeout: float | None = None) -> bool:
         """Acquires it, and returns whether it did. `blocking` may be the longest wait in seconds."""
-        return self._acquire(blocking, shared, timeout) is not None
-
-    def _acquire(self, blocking: bool | float = True, shared: bool = False, timeout: float | None = None) -> sync.Hold | None:
         does_wait, wait = utils.convert_blocking(blocking, timeout)
         # As with other drivers, a flow may wait for itself, and share with itself; but not wait for ever.
         actor = None if does_wait and wait is None and not shared else Actor()
@@ -57,27 +56,30 @@ class LeaseholdLock(locking.Lock):
             try:
                 hold = request.acquire() if does_wait else request.try_acquire()
             except TimedOut:
-                return None
-        if hold:
-            with self._mutex:
-                self._holds = [one for one in self._holds if not one.lost_reason]
-                self._holds.append(hold)
-                self._driver._acquired.add(self)
-        return hold
+                return False
+        if hold is None:
+            return False
+        self._here.hold = hold
+        with self._mutex:
+            self._holds = [one for one in self._holds if not one.lost_reason]
+            self._holds.append(hold)
+            self._driver._acquired.add(self)
+        return True
 
     def __enter__(self, *args: Any, **kwargs: Any) -> Self:
         """Acquires it for a block, whose end `stop` waits for. Raises `LockAcquireFailed` if it is not free in time."""
-        hold = self._acquire(*args, **kwargs)
-        if hold is None:
-            raise coordination.LockAcquireFailed(f"failed to acquire the lock {self.name!r}")
-        try:
-            with translated():
-                body = Body(hold._inner._bodies, [hold])
-        except tooz.ToozError:
-            self.release()
-            raise
-        with self._mutex:
-            self._entered.append(body)
+        self._here.hold = None
+        super().__enter__(*args, **kwargs)
+        # A subclass may acquire in another way.
+        if hold := self._here.hold:
+            try:
+                with translated():
+                    body = Body(hold._inner._bodies, [hold])
+            except tooz.ToozError:
+                self.release()
+                raise
+            with self._mutex:
+                self._entered.append(body)
         return self
 
     def __exit__(self, *_: Any) -> None:
