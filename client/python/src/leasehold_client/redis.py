@@ -165,7 +165,8 @@ class Lock(RedisLock):
     def __enter__(self) -> Self:
         """Acquires it for a block, whose end a close of the client waits for. Raises `LockError` if it did not come free in time."""
         super().__enter__()
-        hold = self.local.held.hold
+        hold = self.hold
+        assert hold
         try:
             with self._translated():
                 self.local.body = Body(hold._inner._bodies, [hold])
