@@ -172,28 +172,28 @@ def redis_lock(url: str, name: str, work: Work) -> None:
     thread.join()
 
 
-def apscheduler_closed(url: str, name: str, work: Work) -> None:
-    """Closes the client of a scheduler that runs a job."""
+def apscheduler_job(url: str, name: str, work: Work, closes_client: bool) -> None:
     stop, client = Stop(), leasehold_client.sync.connect(url, ttl=TTL)
     scheduler = apscheduler.schedulers.background.BackgroundScheduler()
     leader = leasehold_client.apscheduler.SchedulerLeader(scheduler, client, name)
-    scheduler.add_job(work.run, args=[lambda: not leader.is_leader], misfire_grace_time=None)
+    is_over = (lambda: not leader.is_leader) if closes_client else (lambda: stop.is_set)
+    scheduler.add_job(work.run, args=[is_over], misfire_grace_time=None)
     leader.start()
     stop.wait()
-    client.close()
+    if closes_client:
+        client.close()
     scheduler.shutdown()
+    client.close()
+
+
+def apscheduler_closed(url: str, name: str, work: Work) -> None:
+    """Closes the client of a scheduler that runs a job."""
+    apscheduler_job(url, name, work, closes_client=True)
 
 
 def apscheduler_shut_down(url: str, name: str, work: Work) -> None:
     """Shuts a scheduler down that runs a job, whose end it waits for."""
-    stop, client = Stop(), leasehold_client.sync.connect(url, ttl=TTL)
-    scheduler = apscheduler.schedulers.background.BackgroundScheduler()
-    leader = leasehold_client.apscheduler.SchedulerLeader(scheduler, client, name)
-    scheduler.add_job(work.run, args=[lambda: stop.is_set], misfire_grace_time=None)
-    leader.start()
-    stop.wait()
-    scheduler.shutdown()
-    client.close()
+    apscheduler_job(url, name, work, closes_client=False)
 
 
 def beat(url: str, name: str, work: Work) -> None:

@@ -48,8 +48,7 @@ pub(super) async fn drain(stages: &Shutdown, tasks: &TaskTracker, coordinator: &
 mod tests {
     use std::pin::pin;
 
-    use tokio::{sync::watch, time};
-    use tokio_util::sync::CancellationToken;
+    use tokio::time;
 
     use super::*;
     use crate::coordinator::tests::site::Site;
@@ -57,11 +56,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_end_waits_for_releases_in_the_background() {
         let site = Site::start();
-        let stages = Shutdown {
-            draining: CancellationToken::new(),
-            stopping: CancellationToken::new(),
-            suspended: watch::channel(()).1,
-        };
+        let stages = Shutdown::idle();
         let release = site.coordinator.metrics().inflight_cleanups.track();
         let tasks = TaskTracker::new();
         let mut drained = pin!(drain(&stages, &tasks, &site.coordinator));

@@ -28,6 +28,18 @@ pub struct Shutdown {
     pub suspended: watch::Receiver<()>,
 }
 
+#[cfg(test)]
+impl Shutdown {
+    /// Returns one of which nothing has begun.
+    pub(crate) fn idle() -> Self {
+        Self {
+            draining: CancellationToken::new(),
+            stopping: CancellationToken::new(),
+            suspended: watch::channel(()).1,
+        }
+    }
+}
+
 /// Event from outside a session.
 #[derive(Clone, Debug)]
 pub(super) enum Signal {

@@ -130,7 +130,13 @@ async fn holding(site: &Site) -> (Box<Driver>, Client, Requests) {
     let coordinator = &site.coordinator;
     let (mut client, connection, outbox, requests) = client(coordinator).await;
     let opened = opened(coordinator, Duration::ZERO);
-    let driver = open(coordinator.clone(), opened, connection, outbox, &shutdown());
+    let driver = open(
+        coordinator.clone(),
+        opened,
+        connection,
+        outbox,
+        &Shutdown::idle(),
+    );
     let mut driver = driver.unwrap();
     let acquire = SessionAcquire {
         name: "a".to_owned(),

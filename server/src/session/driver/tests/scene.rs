@@ -19,7 +19,7 @@ use leasehold_proto::v1::{
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
-    sync::{mpsc, watch},
+    sync::mpsc,
     task::JoinHandle,
     time::timeout,
 };
@@ -90,15 +90,6 @@ pub(super) async fn client(
     };
     let requests = UnboundedReceiverStream::new(heard).boxed();
     (client, handle, outbox, requests)
-}
-
-/// Returns what ends sessions, none of it yet.
-pub(super) fn shutdown() -> Shutdown {
-    Shutdown {
-        draining: CancellationToken::new(),
-        stopping: CancellationToken::new(),
-        suspended: watch::channel(()).1,
-    }
 }
 
 /// Returns a session that is kept for so long when its peer ended the stream.
@@ -208,7 +199,7 @@ impl Scene {
         let coordinator = site.coordinator.clone();
         let opened = opened(&coordinator, grace);
         let (mut client, handle, outbox, requests) = client(&coordinator).await;
-        let shutdown = shutdown();
+        let shutdown = Shutdown::idle();
         let session = serve(
             coordinator,
             opened,
