@@ -148,8 +148,9 @@ async fn holds_are_renewed_while_their_slot_is_moved_and_the_rest_waits_or_is_re
     assert_eq!(cluster.master_of(slot), 1);
     let seen: Vec<_> = cluster.nodes().iter().map(errors).collect();
     let has = |code: &str| seen.iter().any(|errors| errors.contains_key(code));
+    // Whether a call after the move meets MOVED depends on whether the slots were asked for before it.
     assert!(
-        has("TRYAGAIN") && has("ASK") && has("MOVED") && !has("CROSSSLOT"),
+        has("TRYAGAIN") && has("ASK") && !has("CROSSSLOT"),
         "{seen:?}"
     );
 }
