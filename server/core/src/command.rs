@@ -14,7 +14,8 @@ use crate::{
 pub use self::{
     acquire::{Acquire, Resume},
     reply::{
-        Current, Executed, Handed, Loss, OwnerAt, Reply, ResumedTerms, ResumedWaiter, Stamped,
+        Current, Executed, Handed, HoldAt, Loss, OwnerAt, Reply, ResumedTerms, ResumedWaiter,
+        Stamped,
     },
 };
 
@@ -259,6 +260,8 @@ pub enum WakeUp {
         name: LockName,
         /// The holder.
         owner: OwnerId,
+        /// The token of its hold.
+        token: FencingToken,
         /// The request.
         request: Arc<ReleaseRequest>,
     },

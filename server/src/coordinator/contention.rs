@@ -183,7 +183,9 @@ impl Driver {
                 }
                 coordinator.registry().deliver(&owner, event);
             }
-            Output::Ask(owner, request) => coordinator.registry().ask(&owner, request),
+            Output::Ask(owner, token, request) => {
+                coordinator.registry().ask(&owner, token, request);
+            }
             Output::Discard(name, owner) => coordinator.discard(&name, owner),
         }
     }

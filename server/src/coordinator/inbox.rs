@@ -6,7 +6,7 @@ use std::{fmt, future::poll_fn, sync::Arc, task::Poll};
 use futures_util::task::AtomicWaker;
 use leasehold_core::{
     command::ReleaseRequest,
-    id::OwnerId,
+    id::{FencingToken, OwnerId},
     session::{CommandId, RegistryEvent},
 };
 use leasehold_store::{Answers, Stamped, StoreError};
@@ -23,8 +23,8 @@ pub enum InboxEvent {
     Registry(OwnerId, RegistryEvent),
     /// An operator has ended this session, or one from which it has resumed something.
     EndedByOperator(Arc<EndOrder>),
-    /// An operator asks the session's client to release a hold.
-    ReleaseRequested(OwnerId, Arc<ReleaseRequest>),
+    /// An operator asks the session's client to release the hold that has this token.
+    ReleaseRequested(OwnerId, FencingToken, Arc<ReleaseRequest>),
 }
 
 /// The queue of one session. At most one answer for each command in flight, one loss and one request to release for each hold, and
@@ -42,16 +42,20 @@ impl Inbox {
         self.reader.wake();
     }
 
-    /// Puts in a request to release a hold, in the place of an earlier one that was not taken out yet.
-    pub fn ask(&self, owner: OwnerId, request: Arc<ReleaseRequest>) {
+    /// Puts in a request to release a hold, in the place of an earlier one that was not taken out yet; one for a grant before that
+    /// one's is dropped.
+    pub fn ask(&self, owner: OwnerId, token: FencingToken, request: Arc<ReleaseRequest>) {
         let mut events = self.events.lock();
         let earlier = events.iter_mut().find_map(|event| match event {
-            InboxEvent::ReleaseRequested(of, earlier) if *of == owner => Some(earlier),
+            InboxEvent::ReleaseRequested(of, token, earlier) if *of == owner => {
+                Some((token, earlier))
+            }
             _ => None,
         });
         match earlier {
-            Some(earlier) => *earlier = request,
-            None => events.push(InboxEvent::ReleaseRequested(owner, request)),
+            Some((of, _)) if *of > token => {}
+            Some(earlier) => (*earlier.0, *earlier.1) = (token, request),
+            None => events.push(InboxEvent::ReleaseRequested(owner, token, request)),
         }
         drop(events);
         self.reader.wake();

@@ -7,7 +7,7 @@ use std::{
 
 use leasehold_core::{
     command::{Loss, ReleaseRequest},
-    id::OwnerId,
+    id::{FencingToken, OwnerId},
     session::RegistryEvent,
 };
 use parking_lot::{Mutex, MutexGuard};
@@ -102,10 +102,11 @@ impl Registry {
         }
     }
 
-    /// Tells the session that holds the owner id that an operator asks for its release. Does nothing if no session here does.
-    pub fn ask(&self, owner: &OwnerId, request: Arc<ReleaseRequest>) {
+    /// Tells the session that holds the owner id that an operator asks for the release of the grant with this token. Does nothing if
+    /// no session here does.
+    pub fn ask(&self, owner: &OwnerId, token: FencingToken, request: Arc<ReleaseRequest>) {
         if let Some(OwnerState::Held(session)) = self.shard(owner).get(owner) {
-            session.ask(*owner, request);
+            session.ask(*owner, token, request);
         }
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use leasehold_core::{
-    command::{End, Loss, One, Op, OwnerAt, ReleaseRequest, Reply},
+    command::{End, HoldAt, Loss, One, Op, OwnerAt, ReleaseRequest, Reply},
     id::{FencingToken, OwnerId},
     name::LockName,
     session::RegistryEvent,
@@ -101,10 +101,9 @@ pub(crate) async fn request_release(
         return Err(unexpected("request to release"));
     };
     // The store tells the coordinators of the others.
-    for holder in &holders {
-        coordinator
-            .registry()
-            .ask(&holder.owner, Arc::clone(&request));
+    for HoldAt { holder, token } in &holders {
+        let request = Arc::clone(&request);
+        coordinator.registry().ask(&holder.owner, *token, request);
     }
     Ok(u32::try_from(holders.len()).unwrap_or(u32::MAX))
 }

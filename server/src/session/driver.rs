@@ -282,7 +282,9 @@ impl Driver {
                 self.carrier.executor.set_why(Why::SessionEnded);
                 Input::EndedByOperator
             }
-            InboxEvent::ReleaseRequested(owner, request) => Input::ReleaseRequested(owner, request),
+            InboxEvent::ReleaseRequested(owner, token, request) => {
+                Input::ReleaseRequested(owner, token, request)
+            }
         };
         self.handle(input);
     }

@@ -3,7 +3,7 @@
 -- KEYS  all four
 -- ARGV  q: the token of the one hold that is meant, 0 for all; the request: its id, the ms that it leaves (0: any), 8 bytes
 --       each, and the reason after its length, 2 bytes
--- Reply {false, 11, {{owner id, coordinator}, …} of the holds, unordered}
+-- Reply {false, 11, {{owner id, coordinator, token}, …} of the holds, unordered}
 
 local ASKED = 11
 
@@ -20,12 +20,12 @@ local function request_release(only, request)
     local owner = hold:sub(17, 32)
     local _, _, coordinator, session = read_details(hold, DETAILS)
     if session ~= '' and (only == 0 or token_of(hold) == only) then
-      asked[#asked + 1] = { owner, coordinator }
+      asked[#asked + 1] = { owner, coordinator, token_of(hold) }
       if changes then
         local left = many and math.ceil(many.left(owner)) or call('PTTL', lock)
         note('requested', view_hold(hold, left))
       end
-      if coordinator ~= me then tell_owner(coordinator, 'R' .. owner .. request .. lock) end
+      if coordinator ~= me then tell_owner(coordinator, 'A' .. owner .. hold:sub(1, 8) .. request .. lock) end
     end
   end
   return { false, ASKED, asked }

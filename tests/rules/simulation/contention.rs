@@ -60,8 +60,9 @@ impl World {
                         }
                     }
                 }
-                Output::Ask(owner, request) => {
-                    self.coordinators[by.0].registry.ask(&owner, request);
+                Output::Ask(owner, token, request) => {
+                    let registry = &self.coordinators[by.0].registry;
+                    registry.ask(&owner, token, request);
                 }
                 Output::Discard(name, owner) => self.discard(by, &name, owner),
             }

@@ -278,8 +278,8 @@ impl World {
                     Input::EndedByOperator
                 }
                 InboxEvent::Registry(owner, event) => Input::Registry(owner, event),
-                InboxEvent::ReleaseRequested(owner, request) => {
-                    Input::ReleaseRequested(owner, request)
+                InboxEvent::ReleaseRequested(owner, token, request) => {
+                    Input::ReleaseRequested(owner, token, request)
                 }
             };
             self.handle(number, stream, input);

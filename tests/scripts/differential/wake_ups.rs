@@ -174,23 +174,29 @@ async fn a_coordinator_is_told_which_of_its_holds_an_operator_asks_for() {
             panic!("it was asked for")
         };
         let there = holders.iter();
-        let there = there.filter(|holder| holder.coordinator.as_str() == "watching");
+        let there = there.filter(|hold| hold.holder.coordinator.as_str() == "watching");
         let mut owners = Vec::new();
         for _ in there.clone() {
             match next(&mut wake_ups).await {
                 WakeUp::ReleaseRequested {
                     name,
                     owner,
+                    token,
                     request,
                 } => {
                     assert_eq!((name, request), (told(), Arc::clone(&asked)));
-                    owners.push(owner);
+                    owners.push((owner, token));
                 }
                 other => panic!("{other:?}"),
             }
         }
         owners.sort_unstable();
-        assert_eq!(owners, there.map(|holder| holder.owner).collect::<Vec<_>>());
+        assert_eq!(
+            owners,
+            there
+                .map(|hold| (hold.holder.owner, hold.token))
+                .collect::<Vec<_>>()
+        );
         let expected = [3, 1, 0][usize::try_from(number - 1).unwrap()];
         assert_eq!(holders.len(), expected);
     }
@@ -199,7 +205,10 @@ async fn a_coordinator_is_told_which_of_its_holds_an_operator_asks_for() {
     for _ in 1..=3 {
         next(&mut wake_ups).await;
     }
-    both("watching", acquire(5, Mode::Exclusive)).await;
+    let granted = both("watching", acquire(5, Mode::Exclusive)).await;
+    let Reply::Granted { token, .. } = granted else {
+        panic!("{granted:?}")
+    };
     let request = request(9);
     let op = Op::RequestRelease {
         only: None,
@@ -209,6 +218,7 @@ async fn a_coordinator_is_told_which_of_its_holds_an_operator_asks_for() {
     let asked = WakeUp::ReleaseRequested {
         name: told(),
         owner: owner(5),
+        token,
         request,
     };
     assert_eq!(next(&mut wake_ups).await, asked);

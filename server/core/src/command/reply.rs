@@ -117,7 +117,7 @@ pub enum Reply {
     /// The request to release was sent to these holders, of which the caller tells its own.
     Asked {
         /// The holders, all of them sessions.
-        holders: Vec<OwnerAt>,
+        holders: Vec<HoldAt>,
     },
     /// The hold was changed; if false, it was lost before.
     Changed(bool),
@@ -193,6 +193,15 @@ pub struct Current {
     pub permits: Option<u32>,
     /// Whether a session holds it; only its caller renews a hold of the unary calls.
     pub of_session: bool,
+}
+
+/// Holder, its coordinator, and the token of its hold: its owner id may have another by the time somebody hears of this one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HoldAt {
+    /// The holder.
+    pub holder: OwnerAt,
+    /// Its token.
+    pub token: FencingToken,
 }
 
 /// Holder or waiter, and its coordinator.

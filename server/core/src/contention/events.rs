@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use crate::{
     command::{Op, ReleaseRequest, Stamped, WakeUp},
     failure::StoreError,
-    id::OwnerId,
+    id::{FencingToken, OwnerId},
     name::LockName,
     session::{CommandId, RegistryEvent, TrackedWait},
     time::Moment,
@@ -57,8 +57,8 @@ pub enum Output {
     },
     /// Tell the task that has this owner id here.
     Tell(OwnerId, RegistryEvent),
-    /// Tell the session that holds this owner id here that an operator asks it to release the lock.
-    Ask(OwnerId, Arc<ReleaseRequest>),
+    /// Tell the session that holds this owner id here that an operator asks it to release the grant with this token.
+    Ask(OwnerId, FencingToken, Arc<ReleaseRequest>),
     /// Hand on a grant that no task here knows of.
     Discard(LockName, OwnerId),
 }

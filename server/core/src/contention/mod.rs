@@ -165,8 +165,13 @@ impl ContendedNames {
             WakeUp::Forced { owner, .. } => self.tell(owner, RegistryEvent::Lost(Loss::Forced)),
             WakeUp::ForcedWaiter { owner, .. } => self.tell(owner, RegistryEvent::ForcedOut),
             WakeUp::Resumed { owner, .. } => self.tell(owner, RegistryEvent::Moved),
-            WakeUp::ReleaseRequested { owner, request, .. } => {
-                self.outputs.push_back(Output::Ask(owner, request));
+            WakeUp::ReleaseRequested {
+                owner,
+                token,
+                request,
+                ..
+            } => {
+                self.outputs.push_back(Output::Ask(owner, token, request));
             }
             WakeUp::Granted {
                 name,

@@ -8,7 +8,7 @@ use super::{
     step::{HandedOn, Step, alone, over},
 };
 use crate::{
-    command::{CURRENT_AT_ONCE, Current, End, Loss, One, OwnerAt, Reply},
+    command::{CURRENT_AT_ONCE, Current, End, HoldAt, Loss, One, OwnerAt, Reply},
     hold::Hold,
     id::{FencingToken, OwnerId, WaiterNumber},
     mode::Mode,
@@ -263,7 +263,12 @@ impl LockState {
                 step.tell(|| Change::ReleaseRequested(seen));
             }
         }
-        let holders = owners(&asked);
+        let each = asked.iter().map(|hold| HoldAt {
+            holder: holder(hold),
+            token: hold.token,
+        });
+        let mut holders: Vec<HoldAt> = each.collect();
+        holders.sort_unstable_by_key(|hold| hold.holder.owner);
         Reply::Asked { holders }
     }
 
@@ -335,13 +340,16 @@ impl LockState {
     }
 }
 
-/// Returns the holders, sorted by owner id.
-fn owners(holds: &[&Hold]) -> Vec<OwnerAt> {
-    let each = holds.iter().map(|hold| OwnerAt {
+fn holder(hold: &Hold) -> OwnerAt {
+    OwnerAt {
         owner: hold.owner,
         coordinator: hold.coordinator.clone(),
-    });
-    let mut owners: Vec<OwnerAt> = each.collect();
+    }
+}
+
+/// Returns the holders, sorted by owner id.
+fn owners(holds: &[&Hold]) -> Vec<OwnerAt> {
+    let mut owners: Vec<OwnerAt> = holds.iter().copied().map(holder).collect();
     owners.sort_unstable_by_key(|holder| holder.owner);
     owners
 }

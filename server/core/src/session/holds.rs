@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     command::{Op, ReleaseRequest},
-    id::{Actor, OwnerId},
+    id::{Actor, FencingToken, OwnerId},
     mode::Mode,
     name::LockName,
     planted::{Fault, is_planted},
@@ -184,9 +184,17 @@ impl Holds {
         }
     }
 
-    /// Notes that an operator asks the client to release a hold, if it is one.
-    pub(super) fn ask(&mut self, owner: OwnerId, request: Arc<ReleaseRequest>, now: Moment) {
-        if self.held.contains_key(&owner) {
+    /// Notes that an operator asks the client to release a hold, if it is one. A request for an earlier grant to the same owner id
+    /// may come late: that grant expired before it was known here. One for a later grant, of which this does not know yet, counts.
+    pub(super) fn ask(
+        &mut self,
+        (owner, token): (OwnerId, FencingToken),
+        request: Arc<ReleaseRequest>,
+        now: Moment,
+    ) {
+        if let Some(hold) = self.held.get(&owner)
+            && token >= hold.grant.token
+        {
             self.asked.insert(owner, request, now);
         }
     }

@@ -49,8 +49,8 @@ pub enum Input {
     StoreReply(CommandId, Result<Stamped, CommandFailure>),
     /// Something happened to an owner id that the session had registered.
     Registry(OwnerId, RegistryEvent),
-    /// An operator asks the client to release a hold.
-    ReleaseRequested(OwnerId, Arc<ReleaseRequest>),
+    /// An operator asks the client to release the hold that has this token.
+    ReleaseRequested(OwnerId, FencingToken, Arc<ReleaseRequest>),
     /// The client's stream ended.
     StreamEnded(StreamEnd),
     /// The store can be reached from now on, or can't. It may have been away between two `true`.

@@ -339,8 +339,9 @@ impl Session {
                 self.is_writable = is_writable;
                 self.tell_release_requests(context);
             }
-            Input::ReleaseRequested(owner, request) => {
-                self.tenure.holds_mut().ask(owner, request, context.now);
+            Input::ReleaseRequested(owner, token, request) => {
+                let holds = self.tenure.holds_mut();
+                holds.ask((owner, token), request, context.now);
                 self.tell_release_requests(context);
             }
             Input::StoreReply(id, result) => self.on_reply(id, result, context),

@@ -102,21 +102,24 @@ fn a_request_to_release_reaches_the_session_that_holds_and_replaces_one_that_it_
             within: None,
         })
     };
-    registry.ask(&owner(1), request(1));
+    let token = FencingToken::new(5);
+    registry.ask(&owner(1), token, request(1));
     registry.wait(owner(1), Arc::clone(&session));
-    registry.ask(&owner(1), request(1));
+    registry.ask(&owner(1), token, request(1));
     for number in [1, 2] {
         registry.hold(&owner(number), Arc::clone(&session));
     }
     for number in 2..1000 {
-        registry.ask(&owner(1), request(number));
+        registry.ask(&owner(1), token, request(number));
     }
+    // For a grant to the same owner id before that one.
+    registry.ask(&owner(1), FencingToken::new(4), request(1));
     registry.take(&owner(2), Loss::Forced);
-    registry.ask(&owner(2), request(1000));
+    registry.ask(&owner(2), token, request(1000));
     let mut events = Vec::new();
     session.take(&mut events);
     let asked = events.iter().filter_map(|event| match event {
-        InboxEvent::ReleaseRequested(owner, request) => Some((*owner, request.id.get())),
+        InboxEvent::ReleaseRequested(owner, _, request) => Some((*owner, request.id.get())),
         _ => None,
     });
     let expected = [(owner(1), 999), (owner(2), 1000)];
@@ -124,6 +127,6 @@ fn a_request_to_release_reaches_the_session_that_holds_and_replaces_one_that_it_
     assert_eq!(events.len(), 3);
     // It is being released.
     registry.settle(&owner(1));
-    registry.ask(&owner(1), request(1001));
+    registry.ask(&owner(1), token, request(1001));
     assert_eq!(heard(&session), []);
 }

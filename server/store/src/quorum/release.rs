@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use leasehold_core::{
-    command::{Caller, End, OwnerAt, ReleaseRequest, Reply, Stamped},
+    command::{Caller, End, HoldAt, OwnerAt, ReleaseRequest, Reply, Stamped},
     failure::StoreError,
     id::{FencingToken, OwnerId},
     name::LockName,
@@ -145,19 +145,22 @@ impl Masters {
     ) -> Result<Stamped, StoreError> {
         let ask = Ask::request_release(&caller, only, &request);
         let mut round = self.ask(&name, ask);
-        let mut holders: Vec<OwnerAt> = Vec::new();
+        let mut holders: Vec<HoldAt> = Vec::new();
         let asked = round.verdict(Tally::attempt, |_, said, _| {
-            if let Said::Asked(Some(holder)) = said
-                && holders.iter().all(|other| other.owner != holder.owner)
-            {
-                holders.push(holder);
+            if let Said::Asked(Some(hold)) = said {
+                let of_owner = |other: &&mut HoldAt| other.holder.owner == hold.holder.owner;
+                match holders.iter_mut().find(of_owner) {
+                    // A master may not have heard of its newest token.
+                    Some(other) => other.token = other.token.max(hold.token),
+                    None => holders.push(hold),
+                }
             }
             Vote::Yes
         });
         if asked.await != Verdict::Agreed {
             return Err(round.undecided());
         }
-        holders.sort_unstable_by_key(|holder| holder.owner);
+        holders.sort_unstable_by_key(|hold| hold.holder.owner);
         Ok(round.stamp(Reply::Asked { holders }))
     }
 

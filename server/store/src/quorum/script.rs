@@ -7,7 +7,7 @@ use std::{
 };
 
 use leasehold_core::{
-    command::{Acquire, Caller, End, Loss, OwnerAt, ReleaseRequest, Resume},
+    command::{Acquire, Caller, End, HoldAt, Loss, OwnerAt, ReleaseRequest, Resume},
     id::{FencingToken, OwnerId},
     name::Value as LockValue,
     time::StoreTime,
@@ -71,7 +71,7 @@ pub(super) enum Said {
         former: Option<OwnerAt>,
     },
     /// The holder that is asked to release, if there is one.
-    Asked(Option<OwnerAt>),
+    Asked(Option<HoldAt>),
 }
 
 /// Contents of a lock's key.
@@ -406,7 +406,7 @@ impl Ask {
                 newest: fields.int()?,
                 former: holder(&mut fields)?,
             },
-            (0, Script::RequestRelease) => Said::Asked(holder(&mut fields)?),
+            (0, Script::RequestRelease) => Said::Asked(hold_at(&mut fields)?),
             (0, _) => Said::Done,
             (1, _) => Said::Gone(Loss::Deleted),
             (2, _) => Said::Gone(Loss::Taken),
@@ -423,6 +423,12 @@ impl Ask {
 fn holder(fields: &mut Fields) -> Decoded<Option<OwnerAt>> {
     let (owner, coordinator) = (fields.bytes()?, fields.coordinator()?);
     Ok(OwnerId::parse(&owner).map(|owner| OwnerAt { owner, coordinator }))
+}
+
+/// Reads a holder and its token; `None` if its owner id is empty.
+fn hold_at(fields: &mut Fields) -> Decoded<Option<HoldAt>> {
+    let (holder, token) = (holder(fields)?, fields.token()?);
+    Ok(holder.map(|holder| HoldAt { holder, token }))
 }
 
 /// Returns the owner ids that a resume replaces, one after the other.

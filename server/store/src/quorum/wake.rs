@@ -10,8 +10,8 @@ use crate::{redis::wake_up, store::WakeUp};
 /// Most resumes whose messages are counted at the same time.
 const MOST_COUNTED: usize = 4096;
 
-/// Reads the messages of scripts: W with a lock that came free; F with an owner id and the lock that was taken from it; R with
-/// an owner id, what is asked of it, and the lock; M with an owner id and the lock that was resumed under another one.
+/// Reads the messages of scripts: W with a lock that came free; F with an owner id and the lock that was taken from it; A with
+/// an owner id, its token, what is asked of it, and the lock; M with an owner id and the lock that was resumed under another one.
 pub(super) async fn read(
     inner: Arc<Inner>,
     mut messages: mpsc::Receiver<Vec<u8>>,
@@ -30,7 +30,7 @@ pub(super) async fn read(
                 None
             }
             Some((b'M', rest)) if !moves.are_certain(rest) => None,
-            Some((b'F' | b'M' | b'R', _)) => wake_up::parse(&message, &inner.masters.keys),
+            Some((b'A' | b'F' | b'M', _)) => wake_up::parse(&message, &inner.masters.keys),
             _ => None,
         };
         if let Some(wake_up) = wake_up {

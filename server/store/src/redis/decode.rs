@@ -4,7 +4,8 @@ use std::num::NonZeroU32;
 
 use leasehold_core::{
     command::{
-        Acquire, Current, Executed, Handed, Loss, OwnerAt, Reply, ResumedTerms, ResumedWaiter,
+        Acquire, Current, Executed, Handed, HoldAt, Loss, OwnerAt, Reply, ResumedTerms,
+        ResumedWaiter,
     },
     id::{FencingToken, OwnerId},
     time::StoreTime,
@@ -156,7 +157,7 @@ fn long_answer(mut fields: Fields, at: StoreTime) -> Decoded<Reply> {
             expires_in: fields.expiry()?,
         },
         11 => Reply::Asked {
-            holders: owners(&mut fields)?,
+            holders: holds(&mut fields)?,
         },
         12 => Reply::Granted {
             token: fields.token()?,
@@ -231,6 +232,20 @@ fn owners(fields: &mut Fields) -> Decoded<Vec<OwnerAt>> {
     })?;
     owners.sort_unstable_by_key(|holder| holder.owner);
     Ok(owners)
+}
+
+/// Decodes holders and their tokens, and sorts them by owner id.
+fn holds(fields: &mut Fields) -> Decoded<Vec<HoldAt>> {
+    let mut holds = fields.each(|mut hold| {
+        let holder = OwnerAt {
+            owner: hold.owner()?,
+            coordinator: hold.coordinator()?,
+        };
+        let token = hold.token()?;
+        Ok(HoldAt { holder, token })
+    })?;
+    holds.sort_unstable_by_key(|hold| hold.holder.owner);
+    Ok(holds)
 }
 
 pub(super) fn holder(mut fields: Fields) -> Decoded<HolderView> {

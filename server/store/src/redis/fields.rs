@@ -208,7 +208,7 @@ impl Fields {
         Extras::parse(&self.bytes()?).ok_or(Garbled::Shape("extras"))
     }
 
-    pub(super) fn token(&mut self) -> Decoded<FencingToken> {
+    pub(crate) fn token(&mut self) -> Decoded<FencingToken> {
         self.int().map(FencingToken::new)
     }
 

@@ -34,11 +34,13 @@ pub(crate) fn parse(message: &[u8], keys: &Keys) -> Option<WakeUp> {
             name: keys.name_of(rest)?,
             owner,
         }),
-        b'R' => {
+        b'A' => {
+            let (token, rest) = rest.split_first_chunk()?;
             let (request, key) = release_request(rest)?;
             Some(WakeUp::ReleaseRequested {
                 name: keys.name_of(key)?,
                 owner,
+                token: FencingToken::new(i64::from_be_bytes(*token)),
                 request: Arc::new(request),
             })
         }

@@ -3,7 +3,7 @@
 use std::{cell::Cell, time::Duration};
 
 use leasehold_core::{
-    command::{Acquire, Loss, Op, OwnerAt, Reply},
+    command::{Acquire, HoldAt, Loss, Op, OwnerAt, Reply},
     id::{FencingToken, Predecessors},
     time::StoreTime,
     view::{HolderView, NameView},
@@ -203,9 +203,12 @@ fn compare_answer(
             };
             let mut due: Vec<_> = before.ledger.holds.iter().filter(is_asked).collect();
             due.sort_unstable_by_key(|hold| hold.owner);
-            let due = due.iter().map(|hold| OwnerAt {
-                owner: hold.owner.id(),
-                coordinator: coordinator(hold.coordinator),
+            let due = due.iter().map(|hold| HoldAt {
+                holder: OwnerAt {
+                    owner: hold.owner.id(),
+                    coordinator: coordinator(hold.coordinator),
+                },
+                token: hold.token,
             });
             prop_assert_eq!(holders, &due.collect::<Vec<_>>(), "{:#?}", event);
             prop_assert!(event.handed.is_empty() && !event.more, "{:#?}", event);

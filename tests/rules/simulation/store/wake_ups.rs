@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use leasehold_core::{
-    command::{Command, Executed, Handed, One, Op, Reply, WakeUp},
+    command::{Command, Executed, Handed, HoldAt, One, Op, Reply, WakeUp},
     id::CoordinatorId,
 };
 
@@ -53,13 +53,12 @@ impl World {
         if let (Reply::Asked { holders }, Op::RequestRelease { request, .. }) =
             (&executed.reply, &command.op)
         {
-            for holder in holders {
-                let (name, owner) = (name.clone(), holder.owner);
-                let request = Arc::clone(request);
+            for HoldAt { holder, token } in holders {
                 let wake_up = WakeUp::ReleaseRequested {
-                    name,
-                    owner,
-                    request,
+                    name: name.clone(),
+                    owner: holder.owner,
+                    token: *token,
+                    request: Arc::clone(request),
                 };
                 self.wake_up(|id| *id == holder.coordinator, wake_up);
             }

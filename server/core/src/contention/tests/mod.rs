@@ -4,7 +4,12 @@ use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 
 use self::scene::*;
 use super::*;
-use crate::{command::ReleaseRequest, id::ReleaseRequestId, mode::Limit, name::ReleaseReason};
+use crate::{
+    command::ReleaseRequest,
+    id::{FencingToken, ReleaseRequestId},
+    mode::Limit,
+    name::ReleaseReason,
+};
 
 #[test]
 fn a_name_is_refreshed_every_second_for_the_oldest_that_waits() {
@@ -217,10 +222,11 @@ fn a_request_to_release_is_passed_on_and_asks_nothing_of_the_store() {
     let wake_up = WakeUp::ReleaseRequested {
         name: lock(),
         owner: owner(9),
+        token: FencingToken::new(3),
         request: Arc::clone(&request),
     };
     scene.handle(Input::WakeUp(wake_up));
-    assert_eq!(scene.asked, [(owner(9), request)]);
+    assert_eq!(scene.asked, [(owner(9), FencingToken::new(3), request)]);
     assert_eq!((scene.ops(), scene.told), (Vec::new(), Vec::new()));
 }
 

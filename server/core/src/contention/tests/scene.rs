@@ -25,7 +25,7 @@ pub(super) struct Scene {
     /// When the command was sent that was answered last.
     answered: Moment,
     pub(super) told: Vec<(OwnerId, RegistryEvent)>,
-    pub(super) asked: Vec<(OwnerId, Arc<ReleaseRequest>)>,
+    pub(super) asked: Vec<(OwnerId, FencingToken, Arc<ReleaseRequest>)>,
     pub(super) discarded: Vec<OwnerId>,
 }
 
@@ -99,7 +99,7 @@ impl Scene {
                     }
                     self.told.push((owner, event));
                 }
-                Output::Ask(owner, request) => self.asked.push((owner, request)),
+                Output::Ask(owner, token, request) => self.asked.push((owner, token, request)),
                 Output::Discard(_, owner) => self.discarded.push(owner),
             }
         }

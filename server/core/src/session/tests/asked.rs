@@ -3,6 +3,8 @@
 use super::*;
 
 const SECOND: Duration = Duration::from_secs(1);
+/// Any hold's token is at most this.
+const NEWEST: FencingToken = FencingToken::new(i64::MAX);
 
 fn request(id: u64, within: Option<Duration>) -> Arc<ReleaseRequest> {
     Arc::new(ReleaseRequest {
@@ -13,7 +15,7 @@ fn request(id: u64, within: Option<Duration>) -> Arc<ReleaseRequest> {
 }
 
 fn ask(scene: &mut Scene, owner: OwnerId, id: u64) {
-    scene.handle(Input::ReleaseRequested(owner, request(id, None)));
+    scene.handle(Input::ReleaseRequested(owner, NEWEST, request(id, None)));
 }
 
 /// The message that tells the client.
@@ -35,7 +37,7 @@ fn a_holder_is_told_of_each_request_once_and_holds_on() {
     let within = Some(Duration::from_secs(30));
     // The masters of a quorum each pass it on.
     for _ in 0..3 {
-        scene.handle(Input::ReleaseRequested(held, request(1, within)));
+        scene.handle(Input::ReleaseRequested(held, NEWEST, request(1, within)));
     }
     assert_eq!(scene.said(), [told(held, "a", 1, within)]);
     for owner in [held, other] {
@@ -60,6 +62,20 @@ fn what_is_not_held_is_not_asked_for() {
     scene.answer();
     scene.said();
     ask(&mut scene, ticket, 2);
+    assert_eq!(scene.said(), []);
+}
+
+/// The grant that an operator meant may have expired before its session knew of it, and the same acquire been granted again.
+#[test]
+fn a_hold_is_not_asked_for_by_a_request_for_a_grant_before_it() {
+    let (mut scene, held) = Scene::holding("a");
+    let before = FencingToken::new(FIRST_TOKEN.get() - 1);
+    scene.handle(Input::ReleaseRequested(held, before, request(1, None)));
+    assert_eq!(scene.said(), []);
+    scene.handle(Input::ReleaseRequested(held, FIRST_TOKEN, request(2, None)));
+    assert_eq!(scene.said(), [told(held, "a", 2, None)]);
+    // Nor is that one forgotten for it.
+    scene.handle(Input::ReleaseRequested(held, before, request(3, None)));
     assert_eq!(scene.said(), []);
 }
 
@@ -96,7 +112,7 @@ fn a_client_that_does_not_read_is_told_of_the_last_request_alone_when_it_does() 
     for id in 1..=1000 {
         for owner in [held, gone] {
             let request = request(id, Some(SECOND * 3));
-            scene.handle(Input::ReleaseRequested(owner, request));
+            scene.handle(Input::ReleaseRequested(owner, NEWEST, request));
         }
     }
     assert_eq!(scene.said(), []);
