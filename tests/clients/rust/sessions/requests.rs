@@ -132,7 +132,7 @@ async fn reentrant_acquires_dropped_at_any_moment_count_as_often_as_they_were_gr
     }
     counted(&watcher, 0, 0).await;
     // The session has let go of everything; the store hears of the last of it a moment later.
-    watcher.lock("a").wait(LIMIT).await.unwrap();
+    let _free = watcher.lock("a").wait(LIMIT).await.unwrap();
 }
 
 #[tokio::test]
