@@ -15,8 +15,8 @@ const AROUND =
   /^.*Last error: (?:Error(?: \[\w+\])?: )?|(?: \([\d-]+T[\d:.]+Z\))?\s*\. Resolution note: $/gs;
 /** OpenSSL's form of an error, with the function and the reason. */
 const OPENSSL = /^[\dA-F]+:error:[^:]*:([^:]*):[^:]*:([^:]*):.*$/s;
-/** Connection that was closed without a word. */
-const WORDLESS = /^Failed to connect/;
+/** Connection that was closed without a word; it is reset if that was before all was read. */
+const WORDLESS = /^Failed to connect|ECONNRESET|EPIPE/;
 /** One side does not trust the other's certificate, or what answers is no coordinator: that does not pass by itself. */
 const DISTRUST = /certificate|altnames|\bssl\b|\bSSL\b|EPROTO|Protocol error|HTTP\/1|ALPN/;
 const NO_TLS = /wrong version number|packet length too long/;

@@ -173,7 +173,11 @@ function answer(host: string, port: number, words: string): Promise<string | und
     };
     socket.on("data", (bytes) => end(bytes.toString("latin1").slice(0, 1)));
     socket.on("timeout", () => end(undefined));
-    socket.on("error", () => end(undefined));
+    socket.on("error", (error) => {
+      end(
+        "code" in error && (error.code === "ECONNRESET" || error.code === "EPIPE") ? "" : undefined,
+      );
+    });
     socket.on("close", () => end(""));
   });
 }

@@ -1,6 +1,8 @@
 /** Ports of something else: that passes by no attempt, and the error says what to change. */
 
 import assert from "node:assert/strict";
+import { once } from "node:events";
+import { type AddressInfo, createServer } from "node:net";
 import { test } from "node:test";
 import { AcquireError, Client, ConnectError, connect } from "../src/index";
 import { Server } from "./server";
@@ -24,6 +26,27 @@ test("the admin port is told apart, and not tried for ever", async () => {
   await assert.rejects(client.detachedLock("a").acquire(), (error) => {
     return error instanceof AcquireError && !error.isRetryable;
   });
+});
+
+test("a port that resets connections of HTTP/2 is told apart", async () => {
+  const port = createServer((socket) => {
+    socket.on("error", () => undefined);
+    socket.once("data", (bytes) => {
+      if (bytes.toString().startsWith("GET")) {
+        socket.end("HTTP/1.1 200 OK\r\n\r\n");
+      } else {
+        socket.resetAndDestroy();
+      }
+    });
+  });
+  await once(port.listen(0, "127.0.0.1"), "listening");
+  const { port: number } = port.address() as AddressInfo;
+  await assert.rejects(connect(`http://127.0.0.1:${number}`, { logger: QUIET }), (error) => {
+    assert(error instanceof ConnectError && !error.isRetryable, `${error}`);
+    assert.match(error.message, /no coordinator's gRPC port/);
+    return true;
+  });
+  port.close();
 });
 
 test("https to a port without TLS is not tried for ever", async () => {

@@ -8,6 +8,8 @@ import datetime
 import hashlib
 import ipaddress
 import os
+import socket
+import struct
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -194,12 +196,15 @@ def test_files_that_change_are_read_again_and_invalid_ones_are_not_used(tmp_path
 
 
 @contextlib.asynccontextmanager
-async def server(answer: bytes | None) -> AsyncIterator[str]:
+async def server(answer: bytes | None, *, resets_http_2: bool = False) -> AsyncIterator[str]:
     """A server that answers everything with these bytes, and hangs up; with none, it hangs up at once."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if answer is not None:
-            await reader.read(1)
+            if await reader.read(1) == b"P" and resets_http_2:
+                writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                writer.transport.abort()
+                return
             writer.write(answer)
             await writer.drain()
         writer.close()
@@ -241,6 +246,9 @@ async def test_a_port_of_something_else_is_told_from_one_that_nobody_serves(star
         async with server(answer) as url:
             error = await refused(url)
             assert error.kind is ConnectErrorKind.MISMATCH and not error.is_retryable, (answer, error)
+    async with server(b"HTTP/1.1 200 OK\r\n\r\n", resets_http_2=True) as url:
+        error = await refused(url)
+        assert error.kind is ConnectErrorKind.MISMATCH and not error.is_retryable, error
     # One that only hangs up may be a coordinator that stops.
     async with server(None) as url:
         error = await refused(url)

@@ -42,5 +42,8 @@ async def _answer(host: str, port: int, request: bytes) -> bytes:
     try:
         writer.write(request)
         return await reader.read(16)
+    except (ConnectionResetError, BrokenPipeError):
+        # It was closed before it had read all.
+        return b""
     finally:
         writer.transport.abort()

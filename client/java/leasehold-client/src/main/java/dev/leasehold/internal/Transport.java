@@ -15,7 +15,9 @@ import io.grpc.netty.shaded.io.grpc.netty.NettyChannelBuilder;
 import java.io.IOException;
 import java.net.InetSocketAddress;
 import java.net.Socket;
+import java.net.SocketException;
 import java.nio.charset.StandardCharsets;
+import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
@@ -38,8 +40,8 @@ final class Transport {
     private static final int PROBE_TIMEOUT = 1000;
     /** Beginning of a connection of HTTP/2, with empty settings. */
     private static final String PREFACE = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0";
-    /** Error of a connection that was closed without a word. */
-    private static final String WORDLESS = "Network closed for unknown reason";
+    /** Errors of a connection that was closed without a word; it is reset if that was before all was read. */
+    private static final List<String> WORDLESS = List.of("Network closed for unknown reason", "Connection reset", "Broken pipe");
 
     private static final String ONLY_HTTP1 =
             "what answers there is no coordinator's gRPC port (7420 by default), and may be its admin port (7421)";
@@ -137,7 +139,7 @@ final class Transport {
             return null;
         } catch (StatusRuntimeException e) {
             Status status = e.getStatus();
-            if (Failures.message(status).contains(WORDLESS) && !to.endpoint().isEncrypted() && speaksOnlyHttp1(to.address())) {
+            if (WORDLESS.stream().anyMatch(Failures.message(status)::contains) && !to.endpoint().isEncrypted() && speaksOnlyHttp1(to.address())) {
                 return Failures.connection(Origin.DISTRUST, url, ONLY_HTTP1);
             }
             return Failures.connection(isDistrust(status) ? Origin.DISTRUST : Origin.UNREACHED, url, explain(Failures.message(status)));
@@ -158,8 +160,13 @@ final class Transport {
         try (Socket socket = new Socket()) {
             socket.setSoTimeout(PROBE_TIMEOUT);
             socket.connect(address, PROBE_TIMEOUT);
-            socket.getOutputStream().write(words.getBytes(StandardCharsets.ISO_8859_1));
-            return socket.getInputStream().read();
+            try {
+                socket.getOutputStream().write(words.getBytes(StandardCharsets.ISO_8859_1));
+                return socket.getInputStream().read();
+            } catch (SocketException e) {
+                // It was reset.
+                return -1;
+            }
         }
     }
 
