@@ -18,7 +18,6 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .connect(endpoint)
         .await?;
 
-    // ANCHOR: lock
     let guard = client
         .lock("orders/42")
         .wait(Duration::from_secs(10))
@@ -30,7 +29,6 @@ async fn main() -> Result<(), Box<dyn Error>> {
         () = work() => {}
     }
     guard.release().await?;
-    // ANCHOR_END: lock
     println!("released");
 
     client.close().await;

@@ -57,7 +57,6 @@ async fn main() -> Result<(), BoxError> {
     Ok(())
 }
 
-// ANCHOR: read
 /// Reads the prices, and rebuilds them first if they are too old.
 async fn read(client: &Client, cache: &Path) -> Result<String, BoxError> {
     // Many read at once, and none while somebody writes.
@@ -83,7 +82,6 @@ async fn read(client: &Client, cache: &Path) -> Result<String, BoxError> {
     writing.release().await?;
     Ok(prices)
 }
-// ANCHOR_END: read
 
 async fn is_fresh(cache: &Path) -> bool {
     let Ok(file) = fs::metadata(cache).await else {

@@ -49,7 +49,6 @@ async fn main() -> Result<(), BoxError> {
     Ok(())
 }
 
-// ANCHOR: lead
 /// Does the work whenever this replica is elected, until the service stops.
 async fn lead(
     election: Election,
@@ -70,7 +69,6 @@ async fn lead(
         }
     }
 }
-// ANCHOR_END: lead
 
 /// Sends what has to be sent, until the service stops. A mail server would refuse a fencing token smaller than the largest that
 /// it has seen.

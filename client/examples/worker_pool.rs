@@ -58,7 +58,6 @@ async fn main() -> Result<(), BoxError> {
     Ok(())
 }
 
-// ANCHOR: work
 async fn work(client: Client, jobs: Jobs, service: Arc<Thumbnails>) -> Result<(), BoxError> {
     let permits = client.semaphore("thumbnails", AT_ONCE);
     loop {
@@ -80,7 +79,6 @@ async fn work(client: Client, jobs: Jobs, service: Arc<Thumbnails>) -> Result<()
         }
     }
 }
-// ANCHOR_END: work
 
 impl Thumbnails {
     async fn make(&self, _picture: u32) -> Result<(), BoxError> {
