@@ -312,7 +312,13 @@ pub(crate) fn definition() -> clap::Command {
     let mut definition = Args::command().mut_args(|arg| arg.global(true));
     // Makes usages name the whole subcommand.
     definition.build();
-    complete(definition.mut_subcommands(complete))
+    complete(definition.mut_subcommands(|command| {
+        let refuses_json = matches!(command.get_name(), "run" | "elect" | "top");
+        complete(command).mut_args(|arg| {
+            let is_refused = refuses_json && arg.get_id() == "json";
+            if is_refused { arg.hide(true) } else { arg }
+        })
+    }))
 }
 
 /// Keeps values of variables, which may be secrets, out of `--help`, and makes errors helpful: a value that begins with a hyphen is

@@ -15,6 +15,17 @@ fn no_help_shows_the_value_of_a_variable() {
     assert_eq!(shown.map(Arg::get_id).collect::<Vec<_>>(), [""; 0]);
 }
 
+#[test]
+fn no_line_of_the_notes_is_wrapped_again() {
+    let definition = definition();
+    let commands = definition.get_subcommands().chain([&definition]);
+    let notes = commands.filter_map(|it| it.get_after_long_help().or(it.get_after_help()));
+    let notes: Vec<_> = notes.map(ToString::to_string).collect();
+    let wide = notes.iter().flat_map(|text| text.lines());
+    let wide: Vec<_> = wide.filter(|line| line.chars().count() > 100).collect();
+    assert_eq!(wide, [""; 0]);
+}
+
 /// Reads a command line, and returns the error message for a mistake in it.
 fn mistake(line: &str) -> String {
     let words = std::iter::once("leasehold").chain(line.split(' '));

@@ -22,14 +22,15 @@ tokens that are smaller than the last exclusive holder's.)
 
 The command runs in a process group of its own. INT, TERM, HUP, QUIT, USR1 and USR2 are passed on
 to it; on Linux not those that process 1 or the parent of `leasehold run` sent all its processes, as
-systemd does: the command has these already. If the lease is not renewed, the group gets TERM while there is still time (a third of the
-TTL, five seconds at most), and KILL before the lease expires. If the connection breaks, it gets
-TERM at once, and KILL within half of the lock-delay. If the lock is taken away (a force-release),
-it gets KILL at once, because the next holder may already work. If `leasehold run` itself is killed,
-the command is killed with it, and the lock-delay keeps the next holder out until then.
+systemd does: the command has these already. If the lease is not renewed, the group gets TERM while
+there is still time (a third of the TTL, five seconds at most), and KILL before the lease expires.
+If the connection breaks, it gets TERM at once, and KILL within half of the lock-delay. If the lock
+is taken away (a force-release), it gets KILL at once, because the next holder may already work. If
+`leasehold run` itself is killed, the command is killed with it, and the lock-delay keeps the next
+holder out until then.
 
-If INT or QUIT, which keys send, ended the command or came before it ran, `leasehold run` dies of the
-same signal, so that the key also ends a shell's loop of runs. Shells show 130 and 131 then.
+If INT or QUIT, which keys send, ended the command or came before it ran, `leasehold run` dies of
+the same signal, so that the key also ends a shell's loop of runs. Shells show 130 and 131 then.
 
 On a terminal, the command has the foreground from the start if it reads from the terminal and
 writes to it. Otherwise it gets it when it uses the terminal, such as for a password, so that a
@@ -77,7 +78,7 @@ Examples:
   leasehold run --shared catalogue -- ./export.sh      beside other exports, never beside an import
   leasehold run catalogue -- ./import.sh
   leasehold run --semaphore 3 gpu -- ./train.sh        three at a time
-  leasehold run --semaphore 8 --permits 8 --permits-at-least 2 gpu -- ./train.sh    with what is left
+  leasehold run --semaphore 8 --permits 8 --permits-at-least 2 gpu -- ./train.sh    with 2 to 8
   leasehold run --with-shared config account/7 -- ./debit.sh    reads one, writes the other
   leasehold run --on-request TERM batch -- ./batch.sh  ends when an operator asks for the lock
 

@@ -13,7 +13,7 @@ Keys:
   x                                 in an open lock: take it from the chosen holder by force, or end
                                     the chosen wait, after a question that names the client
   s                                 sort by waiters, rate, time held or name
-  /                                 show only locks whose name or holder contains a text; Esc ends it
+  /                                 show only locks with a text in their name or holder; Esc ends it
   ?                                 show the keys
   q                                 quit
 
