@@ -3,7 +3,9 @@
 use std::{collections::HashSet, ffi::OsString, path::PathBuf, time::Duration};
 
 use clap::{
-    Arg, CommandFactory, FromArgMatches, Parser, Subcommand, error::ErrorKind, parser::ValueSource,
+    Arg, CommandFactory, FromArgMatches, Parser, Subcommand,
+    error::{ContextKind, ContextValue, ErrorKind},
+    parser::ValueSource,
 };
 
 use crate::{
@@ -260,7 +262,8 @@ impl Args {
 
     fn read_from(args: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
         let mut definition = definition();
-        let mut matches = definition.try_get_matches_from_mut(args)?;
+        let read = definition.try_get_matches_from_mut(args);
+        let mut matches = read.map_err(with_tip)?;
         let options: HashSet<String> = matches
             .ids()
             .map(|id| id.as_str())
@@ -297,6 +300,33 @@ const NO_JSON: &str = "--json is not for this command: its standard output and i
 
 /// The refusal of `--json` by a command that draws.
 const NO_JSON_OF_TOP: &str = "--json is not for top, which draws on a terminal: use `leasehold watch --json` or `leasehold ls --json`";
+
+/// Adds a tip to a mistake, if there is one for it.
+fn with_tip(mut mistake: clap::Error) -> clap::Error {
+    if let Some(tip) = tip(&mistake) {
+        let tips = ContextValue::StyledStrs(vec![tip.into()]);
+        mistake.insert(ContextKind::Suggested, tips);
+    }
+    mistake
+}
+
+/// Returns a tip for people who know other tools: for a command of theirs, and for a command to run without `--` before it.
+fn tip(mistake: &clap::Error) -> Option<&'static str> {
+    if let Some(ContextValue::Strings(missing)) = mistake.get(ContextKind::InvalidArg) {
+        return (*missing == ["<COMMAND>..."]).then_some("write `--` before the command to run");
+    }
+    let Some(ContextValue::String(word)) = mistake.get(ContextKind::InvalidSubcommand) else {
+        return None;
+    };
+    match word.as_str() {
+        "lock" | "acquire" => Some("`leasehold run NAME -- COMMAND` holds a lock for a command"),
+        "unlock" => Some(
+            "the lock of `leasehold run` is released when its command ends; `leasehold release` is for operators",
+        ),
+        "campaign" => Some("`leasehold elect NAME -- COMMAND` runs a command while it leads"),
+        _ => None,
+    }
+}
 
 /// Returns the completions of a shell.
 pub(crate) fn completions(shell: clap_complete::Shell) -> Vec<u8> {
