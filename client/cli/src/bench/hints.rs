@@ -30,8 +30,8 @@ pub(super) fn of(summary: &Summary<'_>) -> Vec<String> {
         .any(|url| is_loopback(url))
     {
         hint(
-            "the endpoint is on loopback: a local coordinator shares the processors with this process, and the figures \
-             include a tunnel"
+            "the endpoint is on loopback: a coordinator on this machine shares its processors with this process; if a \
+             tunnel leads to another machine, the figures include it"
                 .into(),
         );
     }

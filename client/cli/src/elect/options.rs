@@ -74,6 +74,12 @@ pub(crate) struct ElectOptions {
     pub(crate) once: bool,
 
     /// Address at which to answer HTTP requests: with 200 while this process leads, otherwise with 503. Port 0 picks a free port
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
     pub(crate) ready_listen: Option<SocketAddr>,
+}
+
+/// Parses an address to listen on.
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let expected = "expected an IP address and a port, such as 0.0.0.0:8080 or [::1]:0";
+    text.parse().map_err(|_| expected.to_owned())
 }

@@ -40,6 +40,9 @@ pub(crate) fn line(line: &str) -> io::Result<bool> {
     match writeln!(out, "{line}").and_then(|()| out.flush()) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
-        Err(error) => Err(error),
+        Err(error) => {
+            let told = format!("failed to write to standard output: {error}");
+            Err(io::Error::new(error.kind(), told))
+        }
     }
 }
