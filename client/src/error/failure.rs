@@ -302,7 +302,7 @@ impl Failure {
 
     /// Returns what a coordinator would answer to a mistake that it can't see.
     pub(crate) fn invalid_field(field: &str, description: &str) -> Self {
-        let message = format!("{field}: {description}");
+        let message = format!("{field} {description}");
         let reason = Reason::InvalidField.as_str();
         let mut failure = Self::new(FailureKind::InvalidArgument, reason, message);
         let violation = FieldViolation::new(field, description);

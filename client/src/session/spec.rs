@@ -71,7 +71,7 @@ impl AcquireSpec {
         let invalid =
             |field: &str, why: &str| Some(Failure::invalid_field(&format!("acquire.{field}"), why));
         if locks.len() > MOST_NAMES {
-            return invalid("names", "at most 1000 locks at a time");
+            return invalid("names", "must be at most 1000");
         }
         if let Some(lock) = locks.iter().find(|lock| lock.name.len() > LONGEST_NAME) {
             let length = lock.name.len();
