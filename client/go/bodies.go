@@ -139,41 +139,32 @@ func stillRunning(ctx context.Context, locks []string) error {
 	return fmt.Errorf("leasehold: closed while work still ran under the locks %s: %w", strings.Join(locks, ", "), context.Cause(ctx))
 }
 
-// runner is what work runs under.
-type runner interface {
-	Context(context.Context) (context.Context, context.CancelFunc)
-	// label returns the names of its locks, for people.
-	label() string
-	// settled waits while it is suspended, and returns a LostError if it is lost.
-	settled() error
-	// end gives it up.
-	end(context.Context) error
-}
-
-// runUnder runs the work until it returns, and then gives the locks up: never before, so that nobody else gets them while it still runs.
-func runUnder(ctx context.Context, session *Session, what runner, actor uint64, work func(context.Context) error) (err error) {
-	running, body, mayRun := session.bodies.begin(ctx, what.label(), goroutine(), actor)
+// runUnder runs the work until it returns, and then gives the locks up by release: never before, so that nobody else gets them while it still
+// runs. The label has their names, for people.
+func runUnder(ctx context.Context, label string, holds Holds, release, work func(context.Context) error) (err error) {
+	session := holds[0].session
+	running, body, mayRun := session.bodies.begin(ctx, label, goroutine(), holds[0].actor)
 	defer session.bodies.end(body)
-	under, cancel := what.Context(running)
+	under, cancel := holds.Context(running)
 	defer cancel()
 	hasReturned := false
 	defer func() {
 		if !hasReturned {
 			// It panicked, or ended its goroutine.
-			_ = what.end(ctx)
+			_ = release(ctx)
 		}
 	}()
 	err = context.Canceled
 	if mayRun {
 		err = work(under)
 	}
-	stopped := what.settled()
+	stopped := holds.settled()
 	hasReturned = true
-	if released := what.end(ctx); released != nil && stopped == nil && !errors.Is(released, ErrReleased) {
+	if released := release(ctx); released != nil && stopped == nil && !errors.Is(released, ErrReleased) {
 		session.settings.log.Debug("the release after the work failed", "error", released)
 	}
 	if stopped == nil && err != nil && errors.Is(context.Cause(running), ErrClosed) && errors.Is(err, context.Canceled) {
-		stopped = fmt.Errorf("the work under lock %s was stopped: %w", shown(what.label()), ErrClosed)
+		stopped = fmt.Errorf("the work under lock %s was stopped: %w", shown(label), ErrClosed)
 	}
 	if stopped == nil {
 		return err

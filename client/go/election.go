@@ -65,12 +65,6 @@ func (t *Term) Resign(ctx context.Context) error {
 	return t.release(ctx)
 }
 
-func (t *Term) label() string { return t.Name() }
-
-func (t *Term) end(ctx context.Context) error {
-	return t.Resign(ctx)
-}
-
 // Campaign waits to be elected. Fails as Request.Acquire does, and with ErrAlreadyCandidate if this session campaigns for the election
 // already, or leads it: it would wait behind itself. Use Term.Proclaim to change the value, and another session for another candidate.
 func (e Election) Campaign(ctx context.Context) (*Term, error) {
@@ -146,7 +140,7 @@ func (e Election) Run(ctx context.Context, lead func(ctx context.Context, term *
 		}
 		failures = 0
 		pauses.opened(clock.Now())
-		err = runUnder(ctx, term.session, term, term.actor, func(ctx context.Context) error { return lead(ctx, term) })
+		err = runUnder(ctx, term.Name(), Holds{{term.held}}, term.Resign, func(ctx context.Context) error { return lead(ctx, term) })
 		switch {
 		case ctx.Err() != nil:
 			return errors.Join(context.Cause(ctx), ownError(ctx, err))

@@ -2,11 +2,11 @@ package leasehold
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"runtime"
-	"strings"
 	"sync"
 	"time"
 
@@ -75,15 +75,12 @@ func (h *held) Changed(ctx context.Context, from State) State {
 			return state
 		}
 		// The session looks at the deadline in time; timers of this process may be late, so that the clock is looked at besides.
-		nap := time.NewTimer(longestSleep)
 		select {
 		case <-changed:
-		case <-nap.C:
+		case <-time.After(longestSleep):
 		case <-ctx.Done():
-			nap.Stop()
 			return from
 		}
-		nap.Stop()
 	}
 }
 
@@ -191,15 +188,6 @@ func (h *held) release(ctx context.Context) error {
 	trace := h.session.settings.traceparent(ctx)
 	l.releasing.Do(func() { l.releaseErr = h.session.release(trace, h.granted) })
 	return l.releaseErr
-}
-
-// settled waits while the lock is suspended. Returns a LostError if it is lost then.
-func (h *held) settled() error {
-	h.Changed(context.Background(), StateSuspended)
-	if err := h.Check(); !errors.Is(err, ErrReleased) && !errors.Is(err, ErrSuspended) {
-		return err
-	}
-	return nil
 }
 
 // setValue changes the value attached to the hold.
@@ -322,31 +310,16 @@ func (h Holds) Release(ctx context.Context) error {
 	}
 	errs[0] = h[0].Release(ctx)
 	releases.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return cmp.Or(errs...)
 }
 
+// settled waits while any of them is suspended. Returns the LostError of one that is lost then.
 func (h Holds) settled() error {
 	for _, hold := range h {
-		if err := hold.settled(); err != nil {
+		hold.Changed(context.Background(), StateSuspended)
+		if err := hold.Check(); err != nil && !errors.Is(err, ErrReleased) && !errors.Is(err, ErrSuspended) {
 			return err
 		}
 	}
 	return nil
-}
-
-func (h Holds) label() string {
-	names := make([]string, len(h))
-	for i, hold := range h {
-		names[i] = hold.Name()
-	}
-	return strings.Join(names, ", ")
-}
-
-func (h Holds) end(ctx context.Context) error {
-	return h.Release(ctx)
 }

@@ -154,7 +154,7 @@ func (r RequestOf[H]) Do(ctx context.Context, work func(ctx context.Context, hol
 	if err != nil {
 		return err
 	}
-	return runUnder(ctx, holds[0].session, holds, r.spec.actor, func(ctx context.Context) error { return work(ctx, r.as(holds)) })
+	return runUnder(ctx, r.spec.label(), holds, holds.Release, func(ctx context.Context) error { return work(ctx, r.as(holds)) })
 }
 
 // TryDo does what Do does if the lock is free, and reports whether the work ran. A lock that is busy is no error: then it returns false and
