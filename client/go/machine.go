@@ -138,10 +138,11 @@ type machine struct {
 	// unsentReleases are those that no stream could be asked for so far, and those to be repeated.
 	unsentReleases []*release
 	unsentChanges  []*change
-	replies        replies
-	stream         *stream
-	next           *stream
-	lastStream     uint64
+	// replies are the callers that wait for answers about holds, in the order in which they asked, and so in that in which their time is over.
+	replies    []*reply
+	stream     *stream
+	next       *stream
+	lastStream uint64
 	// resumeUntil is, if there is no stream, the time until which the session may resume the holds of the last one.
 	resumeUntil moment
 	// stoppedUntil is, if there is no stream because its coordinator stopped, the time until which the store keeps holds and places.
@@ -165,7 +166,6 @@ func newMachine(open *leaseholdv1.SessionOpen, openTimeout time.Duration, draw f
 		waiting:      make(map[uint64]*waiting),
 		waitsEndAt:   clock.Never,
 		acquiresDue:  clock.Never,
-		replies:      replies{waiting: make(map[uint64]waitingReply), oldest: 1},
 		resumeUntil:  clock.Never,
 		stoppedUntil: clock.Never,
 	}
@@ -193,7 +193,7 @@ func (m *machine) wantsConnection() bool {
 
 // alarm returns when to call tick at the latest.
 func (m *machine) alarm() moment {
-	alarm := min(m.holds.checkAt, m.waitsEndAt, m.acquiresDue, m.replies.firstDue(), m.resumeUntil)
+	alarm := min(m.holds.checkAt, m.waitsEndAt, m.acquiresDue, m.replyDue(), m.resumeUntil)
 	if m.stream != nil {
 		alarm = min(alarm, m.stream.alarm())
 	}
@@ -425,7 +425,7 @@ func (m *machine) isIdle() bool {
 func (m *machine) expire(now moment) {
 	for _, over := range m.holds.expire(now) {
 		m.log.Warn("lost the lock; giving it back", "lock", over.name)
-		asked := newRelease(over, 0)
+		asked := newRelease(over, nil)
 		asked.expired = true
 		m.sendRelease(asked)
 	}

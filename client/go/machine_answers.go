@@ -186,7 +186,7 @@ func (m *machine) hold(asked *waiting, locks []*leaseholdv1.GrantedLock, bounded
 
 func (m *machine) giveBack(locks []*leaseholdv1.GrantedLock) {
 	for _, lock := range locks {
-		m.sendRelease(newRelease(owned{name: lock.GetName(), ids: newIDs(lock.GetOwnerId())}, 0))
+		m.sendRelease(newRelease(owned{name: lock.GetName(), ids: newIDs(lock.GetOwnerId())}, nil))
 	}
 }
 

@@ -277,7 +277,7 @@ func (m *machine) giveUpUnsent() {
 	var kept []*release
 	for _, asked := range m.unsentReleases {
 		m.reply(asked.reply, holdResult{outcome: holdUnconfirmed})
-		asked.reply = 0
+		asked.reply = nil
 		if !m.ending && asked.owned.ids.inDoubt() {
 			kept = append(kept, asked)
 		}

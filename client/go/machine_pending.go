@@ -20,8 +20,8 @@ type release struct {
 	owned owned
 	// index is that of the owner id that it is asked by. If nothing is held under one, a later one may hold it.
 	index int
-	// reply is the number of the caller that waits; 0 for none.
-	reply uint64
+	// reply is the caller that waits; nil for none.
+	reply *reply
 	trace string
 	// retryIn is the pause before it is repeated, if it fails.
 	retryIn time.Duration
@@ -35,7 +35,7 @@ type release struct {
 	expired bool
 }
 
-func newRelease(what owned, reply uint64) *release {
+func newRelease(what owned, reply *reply) *release {
 	return &release{owned: what, reply: reply, retryIn: retryFirst, retryAt: clock.Never}
 }
 
@@ -59,7 +59,7 @@ type change struct {
 	kind    changeKind
 	value   []byte
 	permits int64
-	reply   uint64
+	reply   *reply
 	trace   string
 }
 
@@ -104,50 +104,45 @@ type holdResult struct {
 // holdCall is a caller that waits for the answer to a request about a hold, and has room for it. The machine only passes it on.
 type holdCall chan holdResult
 
-// waitingReply is a caller and the time for which it waits.
-type waitingReply struct {
-	due  moment
+// reply is a caller and the time for which it waits.
+type reply struct {
+	due moment
+	// call is nil once it has been answered.
 	call holdCall
 }
 
-// replies are the callers that wait. They are numbered in the order in which they asked, and so in that in which their time is over.
-type replies struct {
-	waiting map[uint64]waitingReply
-	// oldest is a lower bound of the numbers that wait.
-	oldest, last uint64
-}
-
-// add notes a caller, and returns its number; 0 for no caller.
-func (r *replies) add(now moment, call holdCall) uint64 {
+// expect notes a caller that waits from now on; nil for none.
+func (m *machine) expect(now moment, call holdCall) *reply {
 	if call == nil {
-		return 0
-	}
-	r.last++
-	r.waiting[r.last] = waitingReply{now.After(answerTimeout), call}
-	return r.last
-}
-
-// firstDue returns when the first of them has waited for long enough.
-func (r *replies) firstDue() moment {
-	for ; r.oldest <= r.last; r.oldest++ {
-		if first, isThere := r.waiting[r.oldest]; isThere {
-			return first.due
-		}
-	}
-	return clock.Never
-}
-
-// take removes a caller; nil if it does not wait any more.
-func (r *replies) take(number uint64) holdCall {
-	call := r.waiting[number].call
-	delete(r.waiting, number)
-	return call
-}
-
-// takeDue removes the first caller that has waited for too long; nil if none has.
-func (r *replies) takeDue(now moment) holdCall {
-	if now < r.firstDue() || r.oldest > r.last {
 		return nil
 	}
-	return r.take(r.oldest)
+	expected := &reply{now.After(answerTimeout), call}
+	m.replies = append(m.replies, expected)
+	return expected
+}
+
+// replyDue returns when the first caller has waited for long enough.
+func (m *machine) replyDue() moment {
+	for len(m.replies) > 0 && m.replies[0].call == nil {
+		m.replies = m.replies[1:]
+	}
+	if len(m.replies) == 0 {
+		return clock.Never
+	}
+	return m.replies[0].due
+}
+
+// endOverdueReplies tells callers that have waited for too long that their request is not confirmed.
+func (m *machine) endOverdueReplies(now moment) {
+	for m.replyDue() <= now {
+		m.reply(m.replies[0], holdResult{outcome: holdUnconfirmed})
+	}
+}
+
+// reply answers, unless nobody waits, or the caller was already told that its request was not confirmed in time.
+func (m *machine) reply(to *reply, result holdResult) {
+	if to != nil && to.call != nil {
+		m.put(output{kind: outHoldDone, hold: to.call, result: result})
+		to.call = nil
+	}
 }

@@ -10,7 +10,7 @@ import leaseholdv1 "leasehold.dev/go/leasehold/v1"
 // release handles the release of a grant: once for each grant, even a lost one.
 func (m *machine) release(now moment, key uint64, trace string, call holdCall) {
 	m.expire(now)
-	reply := m.replies.add(now, call)
+	reply := m.expect(now, call)
 	what, reason, isThere := m.holds.remove(key)
 	if !isThere {
 		m.reply(reply, holdResult{outcome: holdLost, reason: reason})
@@ -75,7 +75,7 @@ func (m *machine) released(now moment, id uint64, wasReleased bool) {
 
 func (m *machine) releaseFailed(now moment, asked *release, failure *Failure) {
 	reply := asked.reply
-	asked.reply = 0
+	asked.reply = nil
 	// Nobody else would give it back, and the coordinator goes on renewing it.
 	if failure.Retryable() {
 		asked.retryAt = now.After(max(asked.retryIn, min(failure.RetryAfter, retryMax)))
@@ -124,7 +124,7 @@ func (m *machine) leaveIfDrained(now moment) {
 // change handles the request of a holder to change its hold.
 func (m *machine) change(now moment, asked *change, call holdCall) {
 	m.expire(now)
-	asked.reply = m.replies.add(now, call)
+	asked.reply = m.expect(now, call)
 	m.sendChange(now, asked)
 }
 
@@ -154,25 +154,4 @@ func (m *machine) changed(now moment, id uint64, wasChanged bool) {
 		result = holdResult{outcome: holdLost, reason: m.holds.gone(request.change.key, now, LostUnknown)}
 	}
 	m.reply(request.change.reply, result)
-}
-
-// endOverdueReplies tells callers that have waited for too long that their request is not confirmed.
-func (m *machine) endOverdueReplies(now moment) {
-	for {
-		call := m.replies.takeDue(now)
-		if call == nil {
-			return
-		}
-		m.put(output{kind: outHoldDone, hold: call, result: holdResult{outcome: holdUnconfirmed}})
-	}
-}
-
-// reply answers, unless nobody waits, or the caller was already told that its request was not confirmed in time.
-func (m *machine) reply(number uint64, result holdResult) {
-	if number == 0 {
-		return
-	}
-	if call := m.replies.take(number); call != nil {
-		m.put(output{kind: outHoldDone, hold: call, result: result})
-	}
 }

@@ -198,7 +198,7 @@ func (m *machine) abandon(asked *waiting) {
 		m.send(m.stream, m.stream.cancel(asked.sentAs, asked.spec.actor))
 	} else if m.stream == nil && asked.ticket != nil {
 		// It may have come to a grant meanwhile.
-		m.putOff(newRelease(owned{name: asked.spec.label(), ids: asked.ticket}, 0))
+		m.putOff(newRelease(owned{name: asked.spec.label(), ids: asked.ticket}, nil))
 	}
 }
 
