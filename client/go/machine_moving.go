@@ -221,16 +221,7 @@ func (m *machine) sendUnsent(now moment) {
 		for _, asked := range changes {
 			m.sendChange(now, asked)
 		}
-		var anew, repeated []*release
-		for _, asked := range m.unsentReleases {
-			if asked.retryAt == never {
-				anew = append(anew, asked)
-			} else {
-				repeated = append(repeated, asked)
-			}
-		}
-		m.unsentReleases = repeated
-		for _, asked := range anew {
+		for _, asked := range m.takeReleases(func(asked *release) bool { return asked.retryAt == never }) {
 			m.sendRelease(asked)
 		}
 	}
@@ -242,14 +233,9 @@ func (m *machine) sendUnsent(now moment) {
 // putOffUnanswered keeps what this stream was asked about holds, and has not answered, for the next one. Returns the acquires that it
 // has not answered, in the order in which they were asked.
 func (m *machine) putOffUnanswered(s *stream) (acquires []uint64) {
-	var kept, repeated []*release
-	for _, asked := range m.unsentReleases {
-		if asked.retryAt == never {
-			kept = append(kept, asked)
-		} else {
-			asked.anew()
-			repeated = append(repeated, asked)
-		}
+	repeated := m.takeReleases(func(asked *release) bool { return asked.retryAt != never })
+	for _, asked := range repeated {
+		asked.anew()
 	}
 	// In the order in which they were sent.
 	for _, id := range inOrder(s.inFlight) {
@@ -258,13 +244,13 @@ func (m *machine) putOffUnanswered(s *stream) (acquires []uint64) {
 			acquires = append(acquires, request.acquire)
 		case inFlightRelease:
 			request.release.anew()
-			kept = append(kept, request.release)
+			m.unsentReleases = append(m.unsentReleases, request.release)
 		case inFlightChange:
 			m.unsentChanges = append(m.unsentChanges, request.change)
 		}
 	}
 	s.inFlight = nil
-	m.unsentReleases = append(kept, repeated...)
+	m.unsentReleases = append(m.unsentReleases, repeated...)
 	return acquires
 }
 
@@ -274,13 +260,9 @@ func (m *machine) giveUpUnsent() {
 		m.reply(asked.reply, holdResult{outcome: holdUnconfirmed})
 	}
 	m.unsentChanges = nil
-	var kept []*release
-	for _, asked := range m.unsentReleases {
+	m.takeReleases(func(asked *release) bool {
 		m.reply(asked.reply, holdResult{outcome: holdUnconfirmed})
 		asked.reply = nil
-		if !m.ending && asked.owned.ids.inDoubt() {
-			kept = append(kept, asked)
-		}
-	}
-	m.unsentReleases = kept
+		return m.ending || !asked.owned.ids.inDoubt()
+	})
 }

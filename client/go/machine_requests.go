@@ -1,6 +1,10 @@
 package leasehold
 
-import leaseholdv1 "leasehold.dev/go/leasehold/v1"
+import (
+	"slices"
+
+	leaseholdv1 "leasehold.dev/go/leasehold/v1"
+)
 
 // Releases and changes of holds. The session repeats a release that the coordinator could not serve.
 //
@@ -88,19 +92,22 @@ func (m *machine) releaseFailed(now moment, asked *release, failure *Failure) {
 }
 
 func (m *machine) repeatReleases(now moment) {
-	var due, left []*release
-	for _, asked := range m.unsentReleases {
-		if asked.retryAt <= now {
-			due = append(due, asked)
-		} else {
-			left = append(left, asked)
-		}
-	}
-	m.unsentReleases = left
-	for _, asked := range due {
+	for _, asked := range m.takeReleases(func(asked *release) bool { return asked.retryAt <= now }) {
 		asked.retryAt = never
 		m.sendRelease(asked)
 	}
+}
+
+// takeReleases removes those of the releases that are not sent, and returns them.
+func (m *machine) takeReleases(which func(*release) bool) (taken []*release) {
+	m.unsentReleases = slices.DeleteFunc(m.unsentReleases, func(asked *release) bool {
+		isTaken := which(asked)
+		if isTaken {
+			taken = append(taken, asked)
+		}
+		return isTaken
+	})
+	return taken
 }
 
 // leaveIfDrained closes the session at a coordinator that goes away, unless there is something that could move: a hold, a place in a

@@ -257,17 +257,15 @@ func (m *machine) resumedWait(now moment, asked asked, lock *leaseholdv1.Resumed
 
 // settleUnsent settles the releases from before the stream opened: the resume carried them out, or they are still to be sent.
 func (m *machine) settleUnsent(outcomes map[uint64]outcome, moved bool) {
-	releases := m.unsentReleases
-	m.unsentReleases = nil
-	for _, asked := range releases {
+	m.takeReleases(func(asked *release) (isDone bool) {
 		became, wasAsked := outcomes[asked.owned.number]
 		switch {
 		case wasAsked && asked.counted && became.isLost:
 			m.reply(asked.reply, holdResult{outcome: holdLost, reason: became.reason})
-			continue
+			return true
 		case wasAsked && asked.counted:
 			m.reply(asked.reply, holdResult{outcome: holdDone})
-			continue
+			return true
 		case wasAsked && !became.isLost:
 			// It is known by what is its own now.
 			asked.owned.ids.resumed()
@@ -276,8 +274,8 @@ func (m *machine) settleUnsent(outcomes map[uint64]outcome, moved bool) {
 			asked.again = asked.again || moved
 		}
 		asked.counted, asked.index = false, 0
-		m.unsentReleases = append(m.unsentReleases, asked)
-	}
+		return false
+	})
 }
 
 // SessionInfo describes an open session, as its coordinator gave it.
