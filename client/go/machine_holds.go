@@ -37,17 +37,12 @@ type hold struct {
 	guards []guarded
 }
 
-// guard returns the grant with this key; nil if the hold does not have it.
+// guard returns the grant with this key, which the hold must have.
 func (h *hold) guard(key uint64) *guarded {
-	for i := range h.guards {
-		if h.guards[i].key == key {
-			return &h.guards[i]
-		}
-	}
-	return nil
+	return &h.guards[slices.IndexFunc(h.guards, func(guard guarded) bool { return guard.key == key })]
 }
 
-// keyed is what the session knows of one grant: the number of its hold, or why the coordinator does not have it any more.
+// keyed is what the session knows of one grant: the number of its hold, which has it then, or why the coordinator does not have it any more.
 type keyed struct {
 	number uint64
 	isLost bool
@@ -102,36 +97,31 @@ func (h *holds) insert(granted *lease, id []byte, lockDelay time.Duration, deadl
 
 // remove forgets a grant that is released. Returns its hold, or why there is nothing to release.
 func (h *holds) remove(key uint64) (released owned, reason LostReason, isThere bool) {
-	known, isKnown := h.byKey[key]
+	number, reason, isThere := h.numberOf(key)
 	delete(h.byKey, key)
-	if !isKnown {
-		return owned{}, lostReleased, false
+	if isThere {
+		released = h.unlink(number, key)
 	}
-	if known.isLost {
-		return owned{}, known.reason, false
+	return released, reason, isThere
+}
+
+// numberOf returns the number of the hold of this grant, or why there is none: lostReleased unless it was lost.
+func (h *holds) numberOf(key uint64) (number uint64, reason LostReason, isThere bool) {
+	known, isKnown := h.byKey[key]
+	if isKnown && known.isLost {
+		return 0, known.reason, false
 	}
-	released, isThere = h.unlink(known.number, key)
-	return released, lostReleased, isThere
+	return known.number, lostReleased, isKnown
 }
 
 // owned returns the name and the owner id of a hold, unless its grant has lost it.
 func (h *holds) owned(key uint64, now moment) (found owned, reason LostReason, isThere bool) {
-	known, isKnown := h.byKey[key]
-	if !isKnown {
-		return owned{}, lostReleased, false
+	number, reason, isThere := h.numberOf(key)
+	if !isThere {
+		return owned{}, reason, false
 	}
-	if known.isLost {
-		return owned{}, known.reason, false
-	}
-	held := h.held[known.number]
-	if held == nil {
-		return owned{}, LostUnknown, false
-	}
-	guard := held.guard(key)
-	if guard == nil {
-		return owned{}, LostUnknown, false
-	}
-	if reason, hasEnded := guard.lease.endReason(now); hasEnded {
+	held := h.held[number]
+	if reason, hasEnded := held.guard(key).lease.endReason(now); hasEnded {
 		return owned{}, reason, false
 	}
 	return held.owned, 0, true
@@ -175,13 +165,11 @@ func (h *holds) forget(number uint64, now moment, reason LostReason) {
 
 // gone removes the hold of this grant, which the coordinator does not know. Returns the reason of the loss.
 func (h *holds) gone(key uint64, now moment, reason LostReason) LostReason {
-	if known, isKnown := h.byKey[key]; isKnown && !known.isLost {
-		h.forget(known.number, now, reason)
+	if number, _, isThere := h.numberOf(key); isThere {
+		h.forget(number, now, reason)
 	}
-	if known, isKnown := h.byKey[key]; isKnown && known.isLost {
-		return known.reason
-	}
-	return lostReleased
+	_, reason, _ = h.numberOf(key)
+	return reason
 }
 
 // extend extends every hold after the answer to a heartbeat: all are good until then at least.
@@ -226,14 +214,9 @@ func (h *holds) expire(now moment) (over []owned) {
 	slices.Sort(keys)
 	for _, key := range keys {
 		number := h.byKey[key].number
-		reason := LostExpired
-		if guard := h.held[number].guard(key); guard != nil {
-			reason, _ = guard.lease.endReason(now)
-		}
+		reason, _ := h.held[number].guard(key).lease.endReason(now)
 		h.byKey[key] = keyed{isLost: true, reason: reason}
-		if released, isThere := h.unlink(number, key); isThere {
-			over = append(over, released)
-		}
+		over = append(over, h.unlink(number, key))
 	}
 	return over
 }
@@ -358,18 +341,15 @@ func (h *holds) firstDeadline(now moment) moment {
 }
 
 // unlink removes a grant from its hold, because the coordinator does not hold it for this grant any more. Returns the hold.
-func (h *holds) unlink(number, key uint64) (released owned, isThere bool) {
+func (h *holds) unlink(number, key uint64) (released owned) {
 	held := h.held[number]
-	if held == nil {
-		return owned{}, false
-	}
 	held.guards = slices.DeleteFunc(held.guards, func(guard guarded) bool { return guard.key == key })
 	if len(held.guards) > 0 {
 		released = held.owned
 		released.ids = held.owned.ids.clone()
-		return released, true
+		return released
 	}
 	delete(h.held, number)
 	delete(h.byOwner, held.owned.ids.confirmed)
-	return held.owned, true
+	return held.owned
 }

@@ -1,6 +1,7 @@
 package leasehold
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -115,23 +116,16 @@ func (s *acquireSpec) label() string {
 
 // isOf reports whether these locks are the ones asked for, each once and in the same order.
 func (s *acquireSpec) isOf(locks []*leaseholdv1.GrantedLock) bool {
-	if len(s.locks) == 0 || len(s.locks) != len(locks) {
-		return false
-	}
-	for i, lock := range locks {
-		if lock.GetName() != s.locks[i].name {
-			return false
-		}
-	}
-	return true
+	isIt := func(asked LockSpec, lock *leaseholdv1.GrantedLock) bool { return asked.name == lock.GetName() }
+	return len(locks) > 0 && slices.EqualFunc(s.locks, locks, isIt)
 }
 
 // message returns the request, with the rest of the wait.
-func (s *acquireSpec) message(waits bool, wait time.Duration) *leaseholdv1.SessionAcquire {
+func (s *acquireSpec) message(wait time.Duration) *leaseholdv1.SessionAcquire {
 	asked := &leaseholdv1.SessionAcquire{
 		Value: s.value, Actor: s.actor, Reentrant: s.reentrant, LockDelay: optionalDuration(s.lockDelay), MaxHold: optionalDuration(s.maxHold),
 	}
-	if waits {
+	if s.waits {
 		asked.Wait = wireDuration(wait)
 	}
 	for _, lock := range s.locks {

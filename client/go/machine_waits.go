@@ -99,7 +99,7 @@ func (m *machine) sendAcquire(now moment, id uint64) {
 		RequestId:   asked.sentAs,
 		Traceparent: asked.spec.trace,
 		Request: &leaseholdv1.SessionRequest_Acquire{
-			Acquire: asked.spec.message(asked.spec.waits, asked.remaining(now)),
+			Acquire: asked.spec.message(asked.remaining(now)),
 		},
 	})
 	if asked.spec.isTry() {
