@@ -63,20 +63,19 @@ func (c *conn) start(limit time.Duration) *ConnectError {
 	if limit == 0 {
 		return nil
 	}
-	if header, err := stream.Header(); err != nil || header == nil {
-		if err == nil {
-			// The stream ended before its head; its status says why.
-			_, err = stream.Recv()
-		}
-		if c.ctx.Err() != nil {
-			return &ConnectError{Endpoint: url, kind: connectTimedOut, after: limit}
-		}
-		return connectFailed(url, failureFrom(url, err))
+	header, err := stream.Header()
+	if err == nil && header == nil {
+		// The stream ended before its head; its status says why.
+		_, err = stream.Recv()
 	}
-	if c.ctx.Err() != nil {
+	switch {
+	case c.ctx.Err() != nil:
 		return &ConnectError{Endpoint: url, kind: connectTimedOut, after: limit}
+	case err != nil:
+		return connectFailed(url, failureFrom(url, err))
+	default:
+		return nil
 	}
-	return nil
 }
 
 // decide says whether the session opened on it. Only the first word counts.

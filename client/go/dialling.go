@@ -3,6 +3,7 @@ package leasehold
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"leasehold.dev/go/internal/clock"
@@ -184,29 +185,20 @@ func (s *Session) adopt(now moment, c *conn) bool {
 
 // mostTelling returns the error to report: an answer says more than the lack of one.
 func mostTelling(errs []*ConnectError) *ConnectError {
-	return best(errs, func(err *ConnectError) (bool, bool) { return err.isAnswer(), err.Retryable() })
+	return best(errs, (*ConnectError).isAnswer, (*ConnectError).Retryable)
 }
 
 // leastFinal returns the error that leaves most hope: the session waits as long as one coordinator may serve later.
 func leastFinal(errs []*ConnectError) *ConnectError {
-	return best(errs, func(err *ConnectError) (bool, bool) { return err.Retryable(), err.isAnswer() })
+	return best(errs, (*ConnectError).Retryable, (*ConnectError).isAnswer)
 }
 
-// best returns the error for which most is true, the first criterion before the second; the last of several.
-func best(errs []*ConnectError, criteria func(*ConnectError) (bool, bool)) (best *ConnectError) {
-	rank := -1
-	for _, err := range errs {
-		first, second := criteria(err)
-		found := 0
-		if first {
-			found += 2
-		}
-		if second {
-			found++
-		}
-		if found >= rank {
-			best, rank = err, found
+// best returns the last of the errors for which most is true, the first criterion before the second.
+func best(errs []*ConnectError, criteria ...func(*ConnectError) bool) *ConnectError {
+	for _, isBetter := range criteria {
+		if slices.ContainsFunc(errs, isBetter) {
+			errs = slices.DeleteFunc(slices.Clone(errs), func(err *ConnectError) bool { return !isBetter(err) })
 		}
 	}
-	return best
+	return errs[len(errs)-1]
 }

@@ -193,13 +193,7 @@ func (m *machine) wantsConnection() bool {
 
 // alarm returns when to call tick at the latest.
 func (m *machine) alarm() moment {
-	alarm := min(m.holds.checkAt, m.waitsEndAt, m.acquiresDue, m.replyDue(), m.resumeUntil)
-	if m.stream != nil {
-		alarm = min(alarm, m.stream.alarm())
-	}
-	if m.next != nil {
-		alarm = min(alarm, m.next.alarm())
-	}
+	alarm := min(m.holds.checkAt, m.waitsEndAt, m.acquiresDue, m.replyDue(), m.resumeUntil, m.stream.alarm(), m.next.alarm())
 	// While none can be sent there may be as many as there were holds, and none has a time of its own.
 	if m.takesChanges() {
 		for _, release := range m.unsentReleases {
@@ -393,12 +387,12 @@ func (m *machine) tickStream(now moment) {
 	if s.opened == nil {
 		return
 	}
-	if s.opened.silentFrom.After(s.opened.ttl) <= now {
+	if s.opened.silentFrom.After(s.opened.TTL) <= now {
 		m.log.Warn("gave up the stream: no heartbeat was answered for a TTL", "endpoint", s.endpoint)
 		m.hangUp(now, s.number)
 		return
 	}
-	if !s.silent && s.opened.silentFrom.After(s.opened.ttl/2) <= now {
+	if !s.silent && s.opened.silentFrom.After(s.opened.TTL/2) <= now {
 		m.log.Info("moving the session: no heartbeat was answered for half the TTL", "endpoint", s.endpoint)
 		s.silent = true
 	}
@@ -406,9 +400,9 @@ func (m *machine) tickStream(now moment) {
 		s.askedToMove, s.moveAgainAt = true, clock.Never
 	}
 	if s.opened.nextHeartbeat <= now {
-		interval := s.opened.heartbeatInterval
+		interval := s.opened.HeartbeatInterval
 		if s.draining {
-			interval = min(interval, s.opened.ttl/drainingHeartbeats)
+			interval = min(interval, s.opened.TTL/drainingHeartbeats)
 		}
 		m.send(s, s.heartbeat(now, interval))
 	}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
 
 	leaseholdv1 "leasehold.dev/go/leasehold/v1"
 )
@@ -19,12 +20,7 @@ type outcome struct {
 
 // opens returns the messages that open the session on the next stream.
 func (m *machine) opens(now moment, next *stream) []*leaseholdv1.SessionOpen {
-	first := &leaseholdv1.SessionOpen{
-		ClientName:      m.open.GetClientName(),
-		Ttl:             m.open.GetTtl(),
-		Metadata:        m.open.GetMetadata(),
-		DisconnectGrace: m.open.GetDisconnectGrace(),
-	}
+	first := proto.CloneOf(m.open)
 	var resumes []*leaseholdv1.SessionResume
 	m.holds.resumable(now, func(held *hold, as *leaseholdv1.ResumedHold) {
 		resume := next.resume(held.owned.name, held.owned.ids, m.draw(), asked{hold: held.owned.number})

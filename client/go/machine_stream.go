@@ -41,9 +41,8 @@ type inFlight struct {
 
 // opened are the terms of a session, as the coordinator opened it.
 type opened struct {
-	ttl               time.Duration
-	heartbeatInterval time.Duration
-	nextHeartbeat     moment
+	SessionInfo
+	nextHeartbeat moment
 	// silentFrom is the time from which answers are missed: that of the last answer to a heartbeat, or of the opening, or the end of
 	// a rest.
 	silentFrom moment
@@ -70,7 +69,7 @@ func (o *opened) rest(sentAt moment, pause time.Duration) {
 func (o *opened) wake(now, lastSent moment) {
 	if o.rests {
 		o.rests = false
-		o.nextHeartbeat = lastSent.After(o.heartbeatInterval)
+		o.nextHeartbeat = lastSent.After(o.HeartbeatInterval)
 		o.silentFrom = now
 	}
 }
@@ -164,20 +163,14 @@ func (s *stream) begin(now, openBy moment) {
 
 // open notes that the session is open on it, and returns the session's description.
 func (s *stream) open(now moment, answer *leaseholdv1.SessionOpened) SessionInfo {
-	ttl := duration(answer.GetTtl())
-	interval := max(duration(answer.GetHeartbeatInterval()), shortestHeartbeat)
-	s.opened = &opened{
-		ttl:               ttl,
-		heartbeatInterval: interval,
-		nextHeartbeat:     now.After(interval),
-		silentFrom:        now,
-	}
-	return SessionInfo{
+	info := SessionInfo{
 		SessionID:         answer.GetSessionId(),
 		Coordinator:       answer.GetCoordinator(),
-		TTL:               ttl,
-		HeartbeatInterval: interval,
+		TTL:               duration(answer.GetTtl()),
+		HeartbeatInterval: max(duration(answer.GetHeartbeatInterval()), shortestHeartbeat),
 	}
+	s.opened = &opened{SessionInfo: info, nextHeartbeat: now.After(info.HeartbeatInterval), silentFrom: now}
+	return info
 }
 
 // isClosing reports whether close was sent.
@@ -237,7 +230,7 @@ func (s *stream) wake(now moment) *leaseholdv1.SessionRequest {
 	if now < s.opened.nextHeartbeat {
 		return nil
 	}
-	return s.heartbeat(now, s.opened.heartbeatInterval)
+	return s.heartbeat(now, s.opened.HeartbeatInterval)
 }
 
 // close returns the request that closes the session on this stream.
@@ -299,17 +292,20 @@ func (s *stream) resume(name string, known *ids, next ownerID, what asked) *leas
 	return resume
 }
 
-// alarm returns when this stream needs attention next: for a heartbeat, for answers or a close that have been missing for too long.
+// alarm returns when this stream, if there is one, needs attention next: for a heartbeat, for answers or a close that have been missing for
+// too long.
 func (s *stream) alarm() moment {
-	if s.isClosing() {
+	switch {
+	case s == nil:
+		return clock.Never
+	case s.isClosing():
 		return s.closing
-	}
-	if s.opened == nil {
+	case s.opened == nil:
 		return s.openBy
 	}
-	patience := s.opened.ttl / 2
+	patience := s.opened.TTL / 2
 	if s.silent {
-		patience = s.opened.ttl
+		patience = s.opened.TTL
 	}
 	return min(s.opened.nextHeartbeat, s.opened.silentFrom.After(patience), s.moveAgainAt)
 }
