@@ -158,11 +158,7 @@ func (c *Client) close(end func(*Session)) {
 
 // String returns the coordinators' URLs.
 func (c *Client) String() string {
-	urls := make([]string, len(c.calls.settings.endpoints))
-	for i, e := range c.calls.settings.endpoints {
-		urls[i] = e.url
-	}
-	return "client of " + strings.Join(urls, ",")
+	return "client of " + strings.Join(each(c.calls.settings.endpoints, func(e endpoint) string { return e.url }), ",")
 }
 
 // GoString returns what String does.

@@ -1,10 +1,10 @@
 package leasehold
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -108,8 +108,7 @@ func tlsConfig(options credentialOptions, contents [][]byte) (*tls.Config, error
 // authorization returns the header of a token.
 func authorization(token string) (string, error) {
 	token = strings.TrimSpace(token)
-	isVisible := func(r rune) bool { return r > ' ' && r < 0x7f }
-	isOther := func(r rune) bool { return !isVisible(r) }
+	isOther := func(r rune) bool { return r <= ' ' || r >= 0x7f }
 	if token == "" || len(token) > longestToken || strings.ContainsFunc(token, isOther) {
 		// The token itself is secret.
 		return "", fmt.Errorf("expected 1 to %d visible ASCII characters in one line", longestToken)
@@ -151,15 +150,13 @@ func (c *clientCredentials) certificates() uint64 {
 // transport returns the credentials of connections to the endpoint, each made with the files as they are at that moment. The server
 // must be the one that the endpoint names, whatever its address.
 func (c *clientCredentials) transport(e endpoint) credentials.TransportCredentials {
-	name := c.serverName
-	if name == "" {
-		name = e.host
-	}
-	return &tlsTransport{files: c.tls, name: name}
+	// Without a name in its description: the authority of the calls has the port too.
+	return &tlsTransport{credentials.NewTLS(&tls.Config{}), c.tls, cmp.Or(c.serverName, e.host)}
 }
 
 // tlsTransport makes TLS connections with the newest files.
 type tlsTransport struct {
+	credentials.TransportCredentials
 	files *fromFiles[*tls.Config]
 	name  string
 }
@@ -170,20 +167,6 @@ func (t *tlsTransport) ClientHandshake(ctx context.Context, _ string, conn net.C
 	return credentials.NewTLS(config.Clone()).ClientHandshake(ctx, t.name, conn)
 }
 
-func (t *tlsTransport) ServerHandshake(net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	return nil, nil, errors.New("leasehold: a client makes no server's handshake")
-}
-
-func (t *tlsTransport) Info() credentials.ProtocolInfo {
-	// Without the name: the authority of the calls has the port too.
-	return credentials.ProtocolInfo{SecurityProtocol: "tls"}
-}
-
 func (t *tlsTransport) Clone() credentials.TransportCredentials {
-	return &tlsTransport{files: t.files, name: t.name}
-}
-
-func (t *tlsTransport) OverrideServerName(name string) error {
-	t.name = name
-	return nil
+	return &tlsTransport{t.TransportCredentials.Clone(), t.files, t.name}
 }

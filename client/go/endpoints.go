@@ -121,9 +121,7 @@ func (s *settings) resolve(ctx context.Context, e endpoint) ([]candidate, *Conne
 		failure.transport, failure.unsent = true, true
 		return nil, &ConnectError{Endpoint: e.url, Cause: failure, kind: connectUnreachable}
 	}
-	candidates := make([]candidate, len(addresses))
-	for i, address := range addresses {
-		candidates[i] = candidate{endpoint: e, address: net.JoinHostPort(address, e.port)}
-	}
-	return candidates, nil
+	return each(addresses, func(address string) candidate {
+		return candidate{endpoint: e, address: net.JoinHostPort(address, e.port)}
+	}), nil
 }

@@ -131,17 +131,24 @@ func (f *Failure) isUnauthenticated() bool {
 
 // failureOf returns the failure of a request on a lease stream.
 func failureOf(answer *leaseholdv1.SessionFailure) *Failure {
-	failure := &Failure{
+	return &Failure{
 		Code:       codes.Code(answer.GetCode()),
 		Reason:     answer.GetReason(),
 		Message:    answer.GetMessage(),
 		Metadata:   answer.GetMetadata(),
 		RetryAfter: duration(answer.GetRetryAfter()),
+		Violations: each(answer.GetFieldViolations(), violationOf),
 	}
-	for _, violation := range answer.GetFieldViolations() {
-		failure.Violations = append(failure.Violations, FieldViolation{violation.GetField(), violation.GetDescription()})
-	}
-	return failure
+}
+
+// wireViolation is a violation in either kind of answer.
+type wireViolation interface {
+	GetField() string
+	GetDescription() string
+}
+
+func violationOf[V wireViolation](v V) FieldViolation {
+	return FieldViolation{v.GetField(), v.GetDescription()}
 }
 
 // failureFrom returns the failure of a call or a stream that ended with this error, of the coordinator at the endpoint.
@@ -166,9 +173,7 @@ func failureFrom(endpoint string, err error) *Failure {
 		case *errdetails.ErrorInfo:
 			failure.Reason, failure.Metadata = detail.GetReason(), detail.GetMetadata()
 		case *errdetails.BadRequest:
-			for _, violation := range detail.GetFieldViolations() {
-				failure.Violations = append(failure.Violations, FieldViolation{violation.GetField(), violation.GetDescription()})
-			}
+			failure.Violations = each(detail.GetFieldViolations(), violationOf)
 		case *errdetails.RetryInfo:
 			failure.RetryAfter = duration(detail.GetRetryDelay())
 		}

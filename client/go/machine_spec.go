@@ -104,14 +104,7 @@ func (s *acquireSpec) isTry() bool {
 
 // label returns the names, for messages to people.
 func (s *acquireSpec) label() string {
-	if len(s.locks) == 1 {
-		return s.locks[0].name
-	}
-	names := make([]string, len(s.locks))
-	for i, lock := range s.locks {
-		names[i] = lock.name
-	}
-	return strings.Join(names, ", ")
+	return strings.Join(each(s.locks, LockSpec.Name), ", ")
 }
 
 // isOf reports whether these locks are the ones asked for, each once and in the same order.
@@ -130,12 +123,12 @@ func (s *acquireSpec) message(wait time.Duration) *leaseholdv1.SessionAcquire {
 	}
 	for _, lock := range s.locks {
 		if !lock.inSameMode(s.locks[0]) {
-			for _, lock := range s.locks {
-				asked.Locks = append(asked.Locks, &leaseholdv1.LockSpec{
+			asked.Locks = each(s.locks, func(lock LockSpec) *leaseholdv1.LockSpec {
+				return &leaseholdv1.LockSpec{
 					Name: lock.name, Mode: lock.mode, Permits: uint32(lock.permits), Limit: uint32(lock.limit),
 					LimitRevision: uint32(lock.revision), PermitsAtLeast: uint32(lock.atLeast),
-				})
-			}
+				}
+			})
 			return asked
 		}
 	}
@@ -147,10 +140,7 @@ func (s *acquireSpec) message(wait time.Duration) *leaseholdv1.SessionAcquire {
 		asked.Name = lock.name
 	}
 	if s.several {
-		asked.Name = ""
-		for _, lock := range s.locks {
-			asked.Names = append(asked.Names, lock.name)
-		}
+		asked.Name, asked.Names = "", each(s.locks, LockSpec.Name)
 	}
 	return asked
 }

@@ -265,11 +265,7 @@ func requestOne(session func() (*Session, error), spec LockSpec) Request {
 // LockAll requests exclusive holds of several locks: 1 to 64 of different names unless the coordinator is
 // configured otherwise, all together or none.
 func (e entry) LockAll(names ...string) MultiRequest {
-	specs := make([]LockSpec, len(names))
-	for i, name := range names {
-		specs[i] = Exclusive(name)
-	}
-	return e.LockAllOf(specs...)
+	return e.LockAllOf(each(names, Exclusive)...)
 }
 
 // LockAllOf requests several locks, each in a mode of its own: 1 to 64 of different names unless the coordinator is

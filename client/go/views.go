@@ -300,13 +300,17 @@ func timeOf(wire *timestamppb.Timestamp) time.Time {
 	return wire.AsTime()
 }
 
-// each converts a list of the wire.
-func each[W, T any](wire []*W, from func(*W) *T) []T {
-	var list []T
-	for _, one := range wire {
-		list = append(list, *from(one))
+// each returns a list of what becomes of each item; nil of none.
+func each[A, B any](items []A, convert func(A) B) (list []B) {
+	for _, item := range items {
+		list = append(list, convert(item))
 	}
 	return list
+}
+
+// allOf converts a list of the wire.
+func allOf[W, T any](wire []*W, from func(*W) *T) []T {
+	return each(wire, func(one *W) T { return *from(one) })
 }
 
 // some converts what may not be set on the wire.
@@ -336,8 +340,8 @@ func waiterOf(w *leaseholdv1.Waiter) *Waiter {
 
 func lockViewOf(v *leaseholdv1.LockView) *LockView {
 	return &LockView{
-		Name: v.GetName(), Mode: Mode(v.GetMode()), Holders: each(v.GetHolders(), holderOf), HolderCount: int64(v.GetHolderCount()),
-		Waiters: each(v.GetWaiters(), waiterOf), WaiterCount: int64(v.GetWaiterCount()), Token: v.GetFencingToken(),
+		Name: v.GetName(), Mode: Mode(v.GetMode()), Holders: allOf(v.GetHolders(), holderOf), HolderCount: int64(v.GetHolderCount()),
+		Waiters: allOf(v.GetWaiters(), waiterOf), WaiterCount: int64(v.GetWaiterCount()), Token: v.GetFencingToken(),
 		IsClosed: v.GetClosedFor() != nil, ClosedFor: duration(v.GetClosedFor()), LockDelay: duration(v.GetLockDelay()),
 		Limit: int64(v.GetLimit()), LimitRevision: int64(v.GetLimitRevision()), PermitsTaken: int64(v.GetPermitsTaken()),
 	}
@@ -370,11 +374,11 @@ func statusOf(s *leaseholdv1.GetStatusResponse) *Status {
 		Reason: s.GetReason(), IsDraining: s.GetDraining(), Store: s.GetStore(), SessionCount: s.SessionCount, HoldCount: s.HoldCount,
 		WaiterCount: s.WaiterCount, Time: timeOf(s.GetTime()), Identity: s.GetIdentity(), MinTTL: duration(s.GetMinTtl()),
 		DefaultTTL: duration(s.GetDefaultTtl()), MaxTTL: duration(s.GetMaxTtl()), KeyPrefix: s.KeyPrefix, MinReplicas: s.MinReplicas,
-		Permissions: each(s.GetPermissions(), func(p *leaseholdv1.PermissionView) *Permission {
+		Permissions: allOf(s.GetPermissions(), func(p *leaseholdv1.PermissionView) *Permission {
 			return &Permission{p.GetPermission(), slices.Clone(p.GetLocks()), slices.Clone(p.GetElections())}
 		}),
-		Limits: each(s.GetLimits(), func(l *leaseholdv1.LimitView) *Limit { return &Limit{l.GetName(), l.GetUsed(), l.GetLimit()} }),
-		Certificates: each(s.GetCertificates(), func(c *leaseholdv1.CertificateView) *Certificate {
+		Limits: allOf(s.GetLimits(), func(l *leaseholdv1.LimitView) *Limit { return &Limit{l.GetName(), l.GetUsed(), l.GetLimit()} }),
+		Certificates: allOf(s.GetCertificates(), func(c *leaseholdv1.CertificateView) *Certificate {
 			return &Certificate{c.GetPurpose(), timeOf(c.GetExpires())}
 		}),
 	}
