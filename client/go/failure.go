@@ -129,12 +129,15 @@ func (f *Failure) isUnauthenticated() bool {
 	return f.Code == codes.Unauthenticated && !f.transport
 }
 
+// inGo replaces what coordinators call otherwise than this library does, in what they say to do.
+var inGo = strings.NewReplacer("set `reentrant`", "use Reentrant()")
+
 // failureOf returns the failure of a request on a lease stream.
 func failureOf(answer *leaseholdv1.SessionFailure) *Failure {
 	return &Failure{
 		Code:       codes.Code(answer.GetCode()),
 		Reason:     answer.GetReason(),
-		Message:    answer.GetMessage(),
+		Message:    inGo.Replace(answer.GetMessage()),
 		Metadata:   answer.GetMetadata(),
 		RetryAfter: duration(answer.GetRetryAfter()),
 		Violations: each(answer.GetFieldViolations(), violationOf),

@@ -28,6 +28,9 @@ func TestWorkIsAFlow(t *testing.T) {
 		wantErr(t, c.Lock("a").Do(ctx, nothing), leasehold.ErrSelfDeadlock)
 		_, err := c.Lock("a").Acquire(ctx)
 		wantErr(t, err, leasehold.ErrSelfDeadlock)
+		if text := err.Error(); !strings.Contains(text, "use Reentrant() to hold it once more") {
+			t.Errorf("the advice is none for Go: %s", text)
+		}
 		_, err = c.LockAll("b", "a").Acquire(ctx)
 		wantErr(t, err, leasehold.ErrSelfDeadlock)
 		_, err = c.Lock("a").Try(ctx)
