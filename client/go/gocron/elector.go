@@ -43,12 +43,8 @@ type Elector struct {
 // NewElector makes an elector that campaigns for the election of this name: 1 to 512 bytes of UTF-8 without control characters.
 func NewElector(client *leasehold.Client, name string, opts ...Option) *Elector {
 	ctx, resign := context.WithCancel(context.Background())
-	e := &Elector{options: newOptions(opts), resign: resign, done: make(chan struct{})}
-	election := client.Election(name)
-	if e.options.session != nil {
-		election = e.options.session.Election(name)
-	}
-	election = election.Value(e.options.value).LockDelay(e.options.splay)
+	e := &Elector{options: newOptions(client, opts), resign: resign, done: make(chan struct{})}
+	election := e.options.on.Election(name).Value(e.options.value).LockDelay(e.options.splay)
 	go func() {
 		defer close(e.done)
 		for ctx.Err() == nil {

@@ -19,7 +19,6 @@ var (
 // Locker is a gocron.Locker: each run of a job holds the lock of the job's name, from its begin to its end, and at least for the splay. An
 // instance that finds it taken skips the slot. All methods may be called from any number of goroutines.
 type Locker struct {
-	client  *leasehold.Client
 	prefix  string
 	options options
 
@@ -43,19 +42,15 @@ type run struct {
 // NewLocker makes a locker. The name of a job's lock is the prefix followed by the job's name: give jobs names (gocron.WithName), since
 // gocron takes that of the function otherwise.
 func NewLocker(client *leasehold.Client, prefix string, opts ...Option) *Locker {
-	return &Locker{client: client, prefix: prefix, options: newOptions(opts), runs: make(map[string]*run)}
+	return &Locker{prefix: prefix, options: newOptions(client, opts), runs: make(map[string]*run)}
 }
 
 // Lock takes the lock of a job without waiting. Fails with ErrBusy if another run has it, here or at another instance, and with
 // ErrUnavailable if no coordinator can be asked: then the job is skipped.
 func (l *Locker) Lock(ctx context.Context, key string) (gocron.Lock, error) {
-	request := l.client.Lock(l.prefix + key)
-	if l.options.session != nil {
-		request = l.options.session.Lock(l.prefix + key)
-	}
 	// The delay keeps others from the same slot if this process dies right after it took the lock. With an actor, a job that asks for the
 	// lock with the context of Hold.Work does not wait for itself.
-	hold, err := request.Value(l.options.value).LockDelay(l.options.splay).Actor(leasehold.NewActor()).Try(ctx)
+	hold, err := l.options.on.Lock(l.prefix + key).Value(l.options.value).LockDelay(l.options.splay).Actor(leasehold.NewActor()).Try(ctx)
 	if err != nil {
 		return nil, err
 	}

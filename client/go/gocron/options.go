@@ -21,6 +21,7 @@
 package leaseholdgocron
 
 import (
+	"cmp"
 	"log/slog"
 	"time"
 
@@ -31,26 +32,32 @@ import (
 type Option func(*options)
 
 type options struct {
-	session *leasehold.Session
-	splay   time.Duration
-	value   []byte
-	log     *slog.Logger
+	// on is the client or the session that holds the locks.
+	on interface {
+		Lock(name string) leasehold.Request
+		Election(name string) leasehold.Election
+	}
+	splay time.Duration
+	value []byte
+	log   *slog.Logger
 }
 
-func newOptions(opts []Option) options {
-	o := options{splay: 500 * time.Millisecond}
+func newOptions(client *leasehold.Client, opts []Option) options {
+	o := options{on: client, splay: 500 * time.Millisecond}
 	for _, set := range opts {
 		set(&o)
 	}
-	if o.log == nil {
-		o.log = slog.Default()
-	}
+	o.log = cmp.Or(o.log, slog.Default())
 	return o
 }
 
 // WithSession holds the locks through this session. Default: the client's own session.
 func WithSession(session *leasehold.Session) Option {
-	return func(o *options) { o.session = session }
+	return func(o *options) {
+		if session != nil {
+			o.on = session
+		}
+	}
 }
 
 // WithSplay sets the most by which the same slot may begin later at one instance than at another, because clocks differ or timers are

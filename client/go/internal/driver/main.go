@@ -52,7 +52,7 @@ type request struct {
 	ConnectTimeoutMS int64    `json:"connect_timeout_ms"`
 	BackoffMinMS     int64    `json:"backoff_min_ms"`
 	BackoffMaxMS     int64    `json:"backoff_max_ms"`
-	TLS              *struct {
+	TLS              struct {
 		CA         string `json:"ca"`
 		Cert       string `json:"cert"`
 		Key        string `json:"key"`
@@ -78,6 +78,8 @@ type handle struct {
 	members []member
 	holds   leasehold.Holds
 	term    *leasehold.Term
+	// end gives the holds or the leadership up.
+	end func(context.Context) error
 	// done is where a body that runs is told to end: with nil, or its own error.
 	done chan error
 }
@@ -180,7 +182,7 @@ func carryOut(ctx context.Context, r *request) (object, error) {
 		if err != nil {
 			return nil, err
 		}
-		h := &handle{holds: holds}
+		h := &handle{holds: holds, end: holds.Release}
 		list := []object{}
 		for _, hold := range holds {
 			h.members = append(h.members, hold)
@@ -207,7 +209,7 @@ func carryOut(ctx context.Context, r *request) (object, error) {
 		if err != nil {
 			return nil, err
 		}
-		keep(r.As, &handle{term: term, members: []member{term}})
+		keep(r.As, &handle{term: term, end: term.Resign, members: []member{term}})
 		hold := object{"name": term.Name(), "token": text(term.Token()), "count": 1}
 		return object{"holds": []object{hold}, "boot_ns": stamp}, nil
 	case "lead":
@@ -224,19 +226,14 @@ func carryOut(ctx context.Context, r *request) (object, error) {
 	case "skew_clock":
 		clock.Skew(ms(r.MS))
 		return object{}, nil
-	case "release":
-		if h.term != nil {
-			return object{}, h.term.Resign(ctx)
-		}
-		return object{}, h.holds.Release(ctx)
+	case "release", "resign":
+		return object{}, h.end(ctx)
 	case "set_value":
 		return object{}, h.holds[0].SetValue(ctx, []byte(r.Value))
 	case "downgrade":
 		return object{}, h.holds[0].Downgrade(ctx)
 	case "proclaim":
 		return object{}, h.term.Proclaim(ctx, []byte(r.Value))
-	case "resign":
-		return object{}, h.term.Resign(ctx)
 	case "finish":
 		h.done <- nil
 		return object{}, nil
@@ -255,6 +252,8 @@ func carryOut(ctx context.Context, r *request) (object, error) {
 func connect(ctx context.Context, r *request) (object, error) {
 	options := []leasehold.Option{
 		leasehold.WithTTL(ms(r.TTLMS)), leasehold.WithGrace(ms(r.GraceMS)), leasehold.WithPlaintextToken(),
+		leasehold.WithTokenFile(r.TokenFile), leasehold.WithCA(r.TLS.CA), leasehold.WithCertificate(r.TLS.Cert, r.TLS.Key),
+		leasehold.WithServerName(r.TLS.ServerName),
 	}
 	if r.ClientName != nil {
 		options = append(options, leasehold.WithClientName(*r.ClientName))
@@ -264,13 +263,6 @@ func connect(ctx context.Context, r *request) (object, error) {
 	}
 	if r.BackoffMinMS > 0 && r.BackoffMaxMS > 0 {
 		options = append(options, leasehold.WithBackoff(ms(r.BackoffMinMS), ms(r.BackoffMaxMS)))
-	}
-	if r.TLS != nil {
-		options = append(options, leasehold.WithCA(r.TLS.CA), leasehold.WithCertificate(r.TLS.Cert, r.TLS.Key),
-			leasehold.WithServerName(r.TLS.ServerName))
-	}
-	if r.TokenFile != "" {
-		options = append(options, leasehold.WithTokenFile(r.TokenFile))
 	}
 	c, err := leasehold.Connect(ctx, strings.Join(r.Endpoints, ","), options...)
 	if err != nil {
@@ -300,31 +292,29 @@ func actor(name string) leasehold.Actor {
 
 // one returns the request for one lock or for permits.
 func one(c *leasehold.Client, r *request) leasehold.Request {
-	asked := c.Lock(r.Names[0])
 	if r.Permits != nil && r.Limit != nil {
-		asked = c.Semaphore(r.Names[0], *r.Limit).Permits(*r.Permits)
-	} else if r.Mode == "shared" {
-		asked = asked.Shared()
+		return with(c.Semaphore(r.Names[0], *r.Limit).Permits(*r.Permits), r)
 	}
-	return with(asked, r)
+	return with(c.Lock(r.Names[0]), r)
 }
 
 // several returns the request for several locks.
 func several(c *leasehold.Client, r *request) leasehold.MultiRequest {
+	if r.Permits == nil || r.Limit == nil {
+		return with(c.LockAll(r.Names...), r)
+	}
 	specs := make([]leasehold.LockSpec, len(r.Names))
 	for i, name := range r.Names {
-		specs[i] = leasehold.Exclusive(name)
-		if r.Permits != nil && r.Limit != nil {
-			specs[i] = leasehold.Permits(name, *r.Permits, *r.Limit)
-		} else if r.Mode == "shared" {
-			specs[i] = leasehold.Shared(name)
-		}
+		specs[i] = leasehold.Permits(name, *r.Permits, *r.Limit)
 	}
 	return with(c.LockAllOf(specs...), r)
 }
 
 // with sets what the runner asks for.
 func with[H any](asked leasehold.RequestOf[H], r *request) leasehold.RequestOf[H] {
+	if r.Mode == "shared" {
+		asked = asked.Shared()
+	}
 	asked = asked.Value([]byte(r.Value)).LockDelay(ms(r.LockDelay))
 	if r.WaitMS != nil {
 		asked = asked.Wait(ms(*r.WaitMS))

@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -49,7 +48,8 @@ type Server struct {
 	args    []string
 	command *exec.Cmd
 	exited  chan struct{}
-	log     *logBuffer
+	// log is what it logs: to be read when it has ended.
+	log *bytes.Buffer
 }
 
 // Start starts a coordinator with its locks in memory, unless the arguments name another store, and waits until it is ready. It is killed
@@ -81,7 +81,7 @@ func (s *Server) start(listen string) {
 	if !strings.Contains(strings.Join(args, " "), "--store") {
 		args = append(args, "--store", "memory:")
 	}
-	s.log = &logBuffer{}
+	s.log = &bytes.Buffer{}
 	s.command = exec.Command(s.program, args...)
 	s.command.Stderr = s.log
 	stdout, err := s.command.StdoutPipe()
@@ -239,22 +239,4 @@ func Until(t testing.TB, what string, condition func() bool) {
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
-}
-
-// logBuffer keeps what a program logs.
-type logBuffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *logBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *logBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
 }
