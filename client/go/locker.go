@@ -35,9 +35,7 @@ func (l *Locker) Lock() {
 	for {
 		hold, err := l.request.Acquire(context.Background())
 		if err == nil {
-			l.mu.Lock()
-			l.holds = append(l.holds, hold)
-			l.mu.Unlock()
+			l.note(hold)
 			return
 		}
 		if !mayPass(err) {
@@ -52,15 +50,19 @@ func (l *Locker) Lock() {
 func (l *Locker) TryLock() bool {
 	hold, err := l.request.Try(context.Background())
 	if err == nil {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.holds = append(l.holds, hold)
+		l.note(hold)
 		return true
 	}
 	if !errors.Is(err, ErrBusy) && !mayPass(err) {
 		panic(err)
 	}
 	return false
+}
+
+func (l *Locker) note(hold *Hold) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.holds = append(l.holds, hold)
 }
 
 // Unlock releases the lock. If it was lost before, or its release was not confirmed, Unlock returns all the same, and Err says why. Panics

@@ -67,10 +67,8 @@ func jitter(limit time.Duration) time.Duration {
 
 // sleep makes a pause, which a reason to hurry ends early; nil for none. Reports false if the context ended it.
 func sleep(ctx context.Context, pause time.Duration, hurry <-chan struct{}) bool {
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(pause):
 		return true
 	case <-hurry:
 		return true

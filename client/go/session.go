@@ -93,11 +93,10 @@ func newSession(calls *calls, options sessionOptions, mustOpen bool) *Session {
 	}
 	s.machine.losses = &s.losses
 	s.entry = entry{session: func() (*Session, error) { return s, nil }, calls: calls}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.timer = time.AfterFunc(longestSleep, s.ring)
-	s.armed = clock.Now().After(longestSleep)
-	s.carryOut(clock.Now())
+	s.input(func(now moment) {
+		s.timer = time.AfterFunc(longestSleep, s.ring)
+		s.armed = now.After(longestSleep)
+	})
 	return s
 }
 
@@ -200,21 +199,15 @@ func (s *Session) Shutdown(ctx context.Context) error {
 
 // close closes the session, and returns the locks whose work still ran when the context ended.
 func (s *Session) close(ctx context.Context, here string) (left []string) {
-	s.mu.Lock()
-	now := clock.Now()
-	s.machine.refuse(now)
-	s.carryOut(now)
-	s.mu.Unlock()
+	s.input(s.machine.refuse)
 	left = s.bodies.close(ctx, here, s.ended)
-	s.mu.Lock()
-	now = clock.Now()
-	if s.isOver || s.machine.ending {
-		// Another call was first.
-		left = nil
-	}
-	s.machine.close(now)
-	s.carryOut(now)
-	s.mu.Unlock()
+	s.input(func(now moment) {
+		if s.isOver || s.machine.ending {
+			// Another call was first.
+			left = nil
+		}
+		s.machine.close(now)
+	})
 	<-s.ended
 	s.goroutines.Wait()
 	return left
@@ -283,20 +276,18 @@ func (s *Session) lockWithRoom(ctx context.Context) (now moment, err error) {
 
 // abandon cancels an acquire whose caller waits no longer, and gives back what it was granted meanwhile.
 func (s *Session) abandon(id uint64, call acquireCall) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := clock.Now()
-	s.machine.cancel(now, id)
-	select {
-	case result := <-call:
-		for _, granted := range result.granted {
-			granted.lease.end(now, lostReleased)
-			s.machine.release(now, granted.key, "", nil)
+	s.input(func(now moment) {
+		s.machine.cancel(now, id)
+		select {
+		case result := <-call:
+			for _, granted := range result.granted {
+				granted.lease.end(now, lostReleased)
+				s.machine.release(now, granted.key, "", nil)
+			}
+		default:
+			// From the cancel on nobody answers the call.
 		}
-	default:
-		// From the cancel on nobody answers the call.
-	}
-	s.carryOut(now)
+	})
 }
 
 // release gives one grant back, and waits for the answer.
@@ -329,11 +320,7 @@ func (s *Session) change(ctx context.Context, of granted, asked *change) error {
 	}
 	call := make(holdCall, 1)
 	asked.key, asked.trace = of.key, s.settings.traceparent(ctx)
-	s.mu.Lock()
-	now := clock.Now()
-	s.machine.change(now, asked, call)
-	s.carryOut(now)
-	s.mu.Unlock()
+	s.input(func(now moment) { s.machine.change(now, asked, call) })
 	select {
 	case result := <-call:
 		return holdError(of.lease, result)
@@ -463,6 +450,15 @@ func (s *Session) ring() {
 			s.machine.outdated()
 		}
 	}
+	s.carryOut(now)
+}
+
+// input gives the machine an input, and does what it asks for.
+func (s *Session) input(f func(now moment)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := clock.Now()
+	f(now)
 	s.carryOut(now)
 }
 

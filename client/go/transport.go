@@ -184,14 +184,19 @@ func explain(message string) string {
 	return message
 }
 
-// propagated adds to the metadata of a call what the program's hook adds.
-func (s *settings) propagated(ctx context.Context) context.Context {
+// carried returns what the program's hook adds to a request.
+func (s *settings) carried(ctx context.Context) map[string]string {
 	if s.propagate == nil {
-		return ctx
+		return nil
 	}
 	carrier := make(map[string]string)
 	s.propagate(ctx, carrier)
-	for key, value := range carrier {
+	return carrier
+}
+
+// propagated adds to the metadata of a call what the program's hook adds.
+func (s *settings) propagated(ctx context.Context) context.Context {
+	for key, value := range s.carried(ctx) {
 		if key = strings.ToLower(key); isTraceHeader(key, value) {
 			ctx = metadata.AppendToOutgoingContext(ctx, key, value)
 		}
@@ -211,12 +216,7 @@ func isTraceHeader(key, value string) bool {
 
 // traceparent returns the trace context of a request on a session.
 func (s *settings) traceparent(ctx context.Context) string {
-	if s.propagate == nil {
-		return ""
-	}
-	carrier := make(map[string]string)
-	s.propagate(ctx, carrier)
-	trace := carrier["traceparent"]
+	trace := s.carried(ctx)["traceparent"]
 	if len(trace) > longestTrace || !utf8.ValidString(trace) {
 		// It would end the stream; one that is malformed counts as empty.
 		return ""

@@ -15,7 +15,6 @@ import (
 	"fmt"
 	"net/url"
 	"os"
-	"strconv"
 	"sync"
 	"time"
 
@@ -48,12 +47,9 @@ func run(arguments []string) error {
 	if len(arguments) != 5 {
 		return errors.New("usage: LIBRARY WORK ENDPOINT CLIENTS SECONDS")
 	}
-	clients, err := strconv.Atoi(arguments[3])
-	if err != nil {
-		return err
-	}
-	seconds, err := strconv.ParseFloat(arguments[4], 64)
-	if err != nil {
+	var clients int
+	var seconds float64
+	if _, err := fmt.Sscan(arguments[3]+" "+arguments[4], &clients, &seconds); err != nil {
 		return err
 	}
 	use, end, err := open(arguments[0], arguments[2])
@@ -181,11 +177,9 @@ func handOffs(use library, clients int, from, until int64) (any, error) {
 			token, release, err := use(ctx, "bench/contended")
 			if ctx.Err() != nil {
 				if err == nil {
-					err = release()
-				} else {
-					err = nil
+					return holds, release()
 				}
-				return holds, err
+				return holds, nil
 			}
 			if err != nil {
 				return nil, err
