@@ -1,6 +1,7 @@
 package leasehold
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -93,11 +94,10 @@ func WithGrace(grace time.Duration) SessionOption {
 // at most 256. Default: none.
 func WithSessionMetadata(key, value string) SessionOption {
 	return sessionOption(func(o *sessionOptions) {
-		o.metadata = maps.Clone(o.metadata)
-		if o.metadata == nil {
-			o.metadata = make(map[string]string)
-		}
-		o.metadata[key] = value
+		all := map[string]string{}
+		maps.Copy(all, o.metadata)
+		all[key] = value
+		o.metadata = all
 	})
 }
 
@@ -204,9 +204,7 @@ func newSettings(endpoints string, all options) (*settings, error) {
 	if failure := all.session.check(); failure != nil {
 		return nil, &ConnectError{Cause: failure}
 	}
-	if all.log == nil {
-		all.log = slog.Default()
-	}
+	all.log = cmp.Or(all.log, slog.Default())
 	credentials, err := newCredentials(all.given, parsed, all.log)
 	if err != nil {
 		return nil, err

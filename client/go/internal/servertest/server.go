@@ -63,10 +63,8 @@ func Start(t testing.TB, args ...string) *Server {
 func StartAt(t testing.TB, listen string, args ...string) *Server {
 	t.Helper()
 	s := &Server{t: t, scheme: "http", args: args}
-	for _, arg := range args {
-		if strings.HasPrefix(arg, "--tls-cert") {
-			s.scheme = "https"
-		}
+	if strings.Contains(strings.Join(args, " "), "--tls-cert") {
+		s.scheme = "https"
 	}
 	// Before there is anything to kill: it may skip the test.
 	s.program = Program(t)
@@ -129,12 +127,9 @@ func (s *Server) start(listen string) {
 }
 
 func bound(line, key string) string {
-	for _, word := range strings.Fields(line) {
-		if value, isIt := strings.CutPrefix(word, key); isIt {
-			return value
-		}
-	}
-	return ""
+	_, after, _ := strings.Cut(line, key)
+	address, _, _ := strings.Cut(strings.TrimSpace(after), " ")
+	return address
 }
 
 // Restart starts it again at the same address, after it has ended.
