@@ -77,7 +77,7 @@ func (c *calls) choose(ctx context.Context, tried map[string]bool) (to *candidat
 	}
 	candidates, errs := c.settings.find(ctx)
 	if len(candidates) == 0 {
-		return nil, false, mostTelling(errs).failure()
+		return nil, false, failureIn(mostTelling(errs))
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -3,6 +3,7 @@ package leasehold
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -243,14 +244,9 @@ func (e *ConnectError) Retryable() bool {
 	case connectTimedOut, connectEnded:
 		return true
 	default:
-		failure := e.failure()
+		failure := failureIn(e.Cause)
 		return failure == nil || failure.Retryable()
 	}
-}
-
-// failure returns the coordinator's answer, or the connection's failure.
-func (e *ConnectError) failure() *Failure {
-	return failureIn(e.Cause)
 }
 
 // isAnswer reports whether a coordinator answered.
@@ -269,10 +265,7 @@ func connectFailed(endpoint string, failure *Failure) *ConnectError {
 
 // pair returns the errors that are set.
 func pair(one, other error) []error {
-	if other == nil {
-		return []error{one}
-	}
-	return []error{one, other}
+	return slices.DeleteFunc([]error{one, other}, func(err error) bool { return err == nil })
 }
 
 // failureIn returns the failure among the causes of an error; nil if there is none.

@@ -299,11 +299,6 @@ func (m *machine) failed(now moment, id uint64, failure *Failure) {
 	}
 }
 
-// canResume reports whether there is no stream, and the session may resume the holds of the last one.
-func (m *machine) canResume() bool {
-	return m.resumeUntil != never
-}
-
 // remainingShare returns a third of the time until a moment.
 func remainingShare(now, until moment) time.Duration {
 	return until.Since(now) / 3

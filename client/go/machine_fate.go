@@ -27,7 +27,7 @@ func fateOf(err *ConnectError) fate {
 	case connectUnreachable, connectEnded:
 		return fateDropped
 	}
-	failure := err.failure()
+	failure := failureIn(err)
 	if failure == nil {
 		return fateDropped
 	}

@@ -305,12 +305,6 @@ func (h *holds) resumable(now moment, f func(*hold, *leaseholdv1.ResumedHold)) {
 	}
 }
 
-// isInDoubt reports whether another stream that did not answer may have taken this hold over.
-func (h *holds) isInDoubt(number uint64) bool {
-	held := h.held[number]
-	return held != nil && held.owned.ids.inDoubt()
-}
-
 // resumed notes that another stream has resumed this hold.
 func (h *holds) resumed(number uint64, now, deadline, endsAt moment) {
 	held := h.held[number]

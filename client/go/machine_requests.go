@@ -48,7 +48,7 @@ func (m *machine) sendRelease(asked *release) {
 
 // putOff keeps it for the next stream, if there may be anything left to give back then.
 func (m *machine) putOff(asked *release) {
-	if m.stream != nil || m.canResume() || asked.owned.ids.inDoubt() {
+	if m.stream != nil || m.resumeUntil != never || asked.owned.ids.inDoubt() {
 		m.unsentReleases = append(m.unsentReleases, asked)
 	} else {
 		m.reply(asked.reply, holdResult{outcome: holdUnconfirmed})

@@ -148,7 +148,7 @@ func (m *machine) openedOn(now moment, answer *leaseholdv1.SessionOpened) {
 		}
 		leftBehind = true
 		// Lost, but it may be with another stream that did not answer: then it is still to be given back.
-		if !m.holds.isInDoubt(number) {
+		if held := m.holds.held[number]; held != nil && !held.owned.ids.inDoubt() {
 			m.holds.forget(number, now, LostSessionEnded)
 		}
 	}

@@ -285,11 +285,8 @@ func (s *stream) abandonedAnswered(actor uint64) []uint64 {
 func (s *stream) resume(name string, known *ids, next ownerID, what asked) *leaseholdv1.SessionResume {
 	known.next = next
 	s.resuming[next] = what
-	resume := &leaseholdv1.SessionResume{Name: name, OwnerId: []byte(known.confirmed), NextOwnerId: []byte(next)}
-	for _, tried := range known.tried {
-		resume.TriedOwnerIds = append(resume.TriedOwnerIds, []byte(tried))
-	}
-	return resume
+	tried := each(known.tried, func(id ownerID) []byte { return []byte(id) })
+	return &leaseholdv1.SessionResume{Name: name, OwnerId: []byte(known.confirmed), NextOwnerId: []byte(next), TriedOwnerIds: tried}
 }
 
 // alarm returns when this stream, if there is one, needs attention next: for a heartbeat, for answers or a close that have been missing for

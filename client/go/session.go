@@ -237,11 +237,7 @@ func (s *Session) acquire(ctx context.Context, spec acquireSpec) (Holds, error) 
 		if result.err != nil {
 			return nil, result.err
 		}
-		holds := make(Holds, len(result.granted))
-		for i, granted := range result.granted {
-			holds[i] = newHold(s, granted, spec.actor)
-		}
-		return holds, nil
+		return each(result.granted, func(granted granted) *Hold { return newHold(s, granted, spec.actor) }), nil
 	case <-ctx.Done():
 		s.abandon(id, call)
 		return nil, &AcquireError{Name: spec.label(), Kind: ctx.Err(), Cause: context.Cause(ctx)}

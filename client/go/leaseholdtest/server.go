@@ -307,7 +307,7 @@ func (s *state) carryOut(c *caller, asked *leaseholdv1.SessionRequest) {
 	id, answer := asked.GetRequestId(), &response{}
 	switch asked := asked.GetRequest().(type) {
 	case *leaseholdv1.SessionRequest_Open:
-		c.client, c.ttl = asked.Open.GetClientName(), ttlOf(asked.Open.GetTtl())
+		c.client, c.ttl = asked.Open.GetClientName(), cmp.Or(asked.Open.GetTtl().AsDuration(), defaultTTL)
 		opened := &leaseholdv1.SessionOpened{SessionId: c.id, Ttl: durationpb.New(c.ttl), HeartbeatInterval: durationpb.New(c.ttl / 3)}
 		answer.Response = &leaseholdv1.SessionResponse_Opened{Opened: opened}
 	case *leaseholdv1.SessionRequest_Heartbeat:
@@ -342,15 +342,10 @@ func is(name string, id []byte) func(*hold) bool {
 	return func(h *hold) bool { return h.name == name && string(h.id) == string(id) }
 }
 
-// ttlOf returns the TTL that is asked for.
-func ttlOf(asked *durationpb.Duration) time.Duration {
-	return cmp.Or(asked.AsDuration(), defaultTTL)
-}
-
 // Acquire grants a lock without a session.
 func (s *state) Acquire(_ context.Context, asked *leaseholdv1.AcquireRequest) (*leaseholdv1.AcquireResponse, error) {
 	answers := make(chan *response, 2)
-	c := &caller{client: asked.GetClientName(), ttl: ttlOf(asked.GetTtl()), say: func(_ uint64, answer *response) { answers <- answer }}
+	c := &caller{client: asked.GetClientName(), ttl: cmp.Or(asked.GetTtl().AsDuration(), defaultTTL), say: func(_ uint64, answer *response) { answers <- answer }}
 	acquire := &leaseholdv1.SessionAcquire{Name: asked.GetName(), Mode: asked.GetMode(), Permits: asked.GetPermits(), Limit: asked.GetLimit()}
 	acquire.Value, acquire.Wait = asked.GetValue(), durationpb.New(asked.GetWait().AsDuration())
 	s.ask(c, 0, acquire)
