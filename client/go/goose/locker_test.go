@@ -268,7 +268,7 @@ func TestClosingTheClientInTheMiddleOfMigrationsLetsNobodyElseIn(t *testing.T) {
 		})
 	}
 	start()
-	for range servertest.Rounds(100) {
+	for range servertest.Rounds(20) {
 		start()
 		client := <-working
 		client.Close()

@@ -237,5 +237,5 @@ func TestAProcessThatIsAskedToEndInTheMiddleOfMigrationsNeverLetsAnotherIn(t *te
 	server := servertest.Start(t)
 	waits := func() { awaitWaiter(t, server.URL) }
 	file := filepath.Join(t.TempDir(), "db")
-	servertest.TerminateWorkers(t, servertest.Rounds(20), server, waits, "GOOSE_TEST_FILE="+file)
+	servertest.TerminateWorkers(t, servertest.Rounds(5), server, waits, "GOOSE_TEST_FILE="+file)
 }

@@ -56,7 +56,7 @@ func TestClosingTheClientInTheMiddleOfATermLetsNobodyElseLead(t *testing.T) {
 		})
 	}
 	start("0")
-	for i := range servertest.Rounds(100) {
+	for i := range servertest.Rounds(20) {
 		start(fmt.Sprint(i + 1))
 		await(t, "the leader", working).Close()
 	}
@@ -134,7 +134,7 @@ func TestAProcessThatIsAskedToEndInTheMiddleOfATermNeverLetsAnotherLead(t *testi
 			return candidates == 2
 		})
 	}
-	servertest.TerminateWorkers(t, servertest.Rounds(20), server, waits)
+	servertest.TerminateWorkers(t, servertest.Rounds(5), server, waits)
 }
 
 func sessionOf(client *leasehold.Client) string {
