@@ -15,11 +15,6 @@ func openingHeartbeats(now moment) heartbeats {
 	return heartbeats{sentAt: []moment{now}}
 }
 
-// began returns when the oldest remembered heartbeat was sent: the open, while there was no other.
-func (h *heartbeats) began() moment {
-	return h.sentAt[0]
-}
-
 // lastSent returns when the newest heartbeat was sent.
 func (h *heartbeats) lastSent() moment {
 	return h.sentAt[len(h.sentAt)-1]

@@ -104,7 +104,7 @@ func (m *machine) tickNext(now moment) {
 	m.giveUpNext(now, &ConnectError{
 		Endpoint: m.next.endpoint,
 		kind:     connectTimedOut,
-		after:    now.Since(m.next.heartbeats.began()),
+		after:    now.Since(m.next.heartbeats.sentAt[0]),
 	})
 }
 

@@ -15,10 +15,6 @@ type renewing struct {
 	at       moment
 }
 
-func newRenewing() renewing {
-	return renewing{lookedAt: never, at: never}
-}
-
 // isDue reports whether it is time to move; calls isOutdated once in a while.
 func (r *renewing) isDue(now moment, isOutdated func() bool) bool {
 	if r.lookedAt != never && now.Since(r.lookedAt) < renewLook {

@@ -85,7 +85,7 @@ func newSession(calls *calls, options sessionOptions, mustOpen bool) *Session {
 		machine:      newMachine(options.open(), settings.connectTimeout, drawOwnerID, settings.log),
 		route:        newRoute(len(settings.endpoints), mathrand.Shuffle),
 		pauses:       newPauses(settings.backoffMin, settings.backoffMax),
-		renews:       newRenewing(),
+		renews:       renewing{lookedAt: never, at: never},
 		hurry:        make(chan struct{}, 1),
 		mustOpen:     mustOpen,
 		armed:        never,
