@@ -45,6 +45,12 @@ pub(super) const UNMET: &[Unmet] = &[
     },
     Unmet {
         of: Machine::Session,
+        states: "closing",
+        events: "ended by operator",
+        why: Why::Seldom("it has to cross `close`"),
+    },
+    Unmet {
+        of: Machine::Session,
         states: "lingering",
         events: "forced out",
         why: Why::Seldom("it has to cross the end of the stream"),
