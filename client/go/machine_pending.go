@@ -1,6 +1,7 @@
 package leasehold
 
 import (
+	"slices"
 	"time"
 
 	"leasehold.dev/go/internal/clock"
@@ -106,8 +107,7 @@ type holdCall chan holdResult
 
 // reply is a caller and the time for which it waits.
 type reply struct {
-	due moment
-	// call is nil once it has been answered.
+	due  moment
 	call holdCall
 }
 
@@ -123,9 +123,6 @@ func (m *machine) expect(now moment, call holdCall) *reply {
 
 // replyDue returns when the first caller has waited for long enough.
 func (m *machine) replyDue() moment {
-	for len(m.replies) > 0 && m.replies[0].call == nil {
-		m.replies = m.replies[1:]
-	}
 	if len(m.replies) == 0 {
 		return clock.Never
 	}
@@ -134,15 +131,18 @@ func (m *machine) replyDue() moment {
 
 // endOverdueReplies tells callers that have waited for too long that their request is not confirmed.
 func (m *machine) endOverdueReplies(now moment) {
-	for m.replyDue() <= now {
+	for len(m.replies) > 0 && m.replies[0].due <= now {
 		m.reply(m.replies[0], holdResult{outcome: holdUnconfirmed})
 	}
 }
 
 // reply answers, unless nobody waits, or the caller was already told that its request was not confirmed in time.
 func (m *machine) reply(to *reply, result holdResult) {
-	if to != nil && to.call != nil {
+	if to == nil {
+		return
+	}
+	if i := slices.Index(m.replies, to); i >= 0 {
 		m.put(output{kind: outHoldDone, hold: to.call, result: result})
-		to.call = nil
+		m.replies = slices.Delete(m.replies, i, i+1)
 	}
 }

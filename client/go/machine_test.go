@@ -247,6 +247,10 @@ func TestAChangeThatFindsNoHoldEndsIt(t *testing.T) {
 	r.want(r.message(3, 3, &leaseholdv1.SessionValueSet{ValueSet: true}), "done 70")
 	r.want(r.message(3, 4, &leaseholdv1.SessionDowngraded{}), "done 71 lost")
 	r.wantState(3, 0, "unknown")
+	r.want(r.change(4, 0, changeValue, 73), "done 73 lost")
+	if len(r.m.replies) != 1 {
+		t.Errorf("got %d callers that wait; want that of request 5 alone", len(r.m.replies))
+	}
 }
 
 func TestAReleaseIsConfirmedOrFoundLost(t *testing.T) {
