@@ -148,11 +148,10 @@ async function whyNot(connection: Connection, endpoint: string): Promise<Failure
     return undefined;
   }
   const { words, isWordless, isDistrust } = failedAttempt(failure.message);
-  if (!isWordless) {
+  if (!isWordless || endpoint.startsWith("https:")) {
     return transportFailure(endpoint, words, isDistrust);
   }
-  const target = connection.getChannel().getTarget();
-  const isOther = !endpoint.startsWith("https:") && (await speaksOnlyHttp1(target));
+  const isOther = await speaksOnlyHttp1(connection.getChannel().getTarget());
   return transportFailure(endpoint, isOther ? ONLY_HTTP1 : CLOSED, isOther);
 }
 
