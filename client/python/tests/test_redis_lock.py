@@ -84,7 +84,7 @@ def test_waits_for_a_time(lock: MakeLock) -> None:
         began = time.monotonic()
         assert not lock(sleep=0.01).acquire(blocking_timeout=0.2)
         assert not lock(sleep=0.01, blocking_timeout=0).acquire()
-        assert 0.15 <= time.monotonic() - began < 5
+        assert 0.15 <= time.monotonic() - began
         assert not lock().acquire(blocking=False)
 
 
@@ -129,8 +129,8 @@ def test_release_of_nothing(lock: MakeLock) -> None:
 def test_ends_at_its_timeout(lock: MakeLock) -> None:
     held, other = lock(timeout=0.3), lock(sleep=0.01)
     began = time.monotonic()
-    assert held.acquire() and other.acquire(blocking_timeout=5)
-    assert 0.25 <= time.monotonic() - began < 3
+    assert held.acquire() and other.acquire(blocking_timeout=30)
+    assert 0.25 <= time.monotonic() - began
     assert not held.owned()
     for change in (lambda: held.extend(1), held.reacquire, held.release):
         with pytest.raises(LockNotOwnedError):
@@ -154,8 +154,8 @@ def test_extend(lock: MakeLock) -> None:
     assert held.reacquire()
     assert not other.acquire(blocking_timeout=0.8) and held.owned()
     assert held.extend(0.1, replace_ttl=True)
-    assert other.acquire(blocking_timeout=5)
-    assert 2.8 <= time.monotonic() - began < 6
+    assert other.acquire(blocking_timeout=30)
+    assert 2.8 <= time.monotonic() - began
     other.release()
 
 
