@@ -12,6 +12,7 @@ import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from ledger import Log
@@ -203,9 +204,10 @@ def beat(url: str, name: str, work: Work) -> None:
         standby_interval = 0.02
         producer = None
 
-        def apply_async(self, *_: Any, **__: Any) -> None:
+        def apply_async(self, *_: Any, **__: Any) -> Any:
             until = time.monotonic() + 0.02
             work.run(lambda: time.monotonic() > until)
+            return SimpleNamespace(id=None)
 
     app = celery.Celery("beat", broker="memory://")
     app.conf.update(

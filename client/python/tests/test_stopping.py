@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -304,9 +305,10 @@ def begin_beat(url: str, name: str, inside: Inside) -> Begun:
         standby_interval = 0.001
         producer = None
 
-        def apply_async(self, *_: Any, **__: Any) -> None:
+        def apply_async(self, *_: Any, **__: Any) -> Any:
             until = time.monotonic() + 0.002
             inside.run(lambda: time.monotonic() > until)
+            return SimpleNamespace(id=None)
 
     app, told = Celery("x", broker="memory://"), threading.Event()
     app.conf.update(leasehold_endpoints=url, leasehold_election=name, beat_schedule={"x": {"task": "t", "schedule": 0.001}})
