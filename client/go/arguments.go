@@ -70,11 +70,16 @@ func (s *acquireSpec) check() *Failure {
 	if failure := checkValue("acquire.value", s.value); failure != nil {
 		return failure
 	}
-	names := make(map[string]bool, len(s.locks))
 	for _, lock := range s.locks {
 		if failure := lock.check(); failure != nil {
 			return failure
 		}
+	}
+	if len(s.locks) == 1 {
+		return nil
+	}
+	names := make(map[string]bool, len(s.locks))
+	for _, lock := range s.locks {
 		if names[lock.name] {
 			return invalidField("acquire.names", fmt.Sprintf("%s is named twice", shown(lock.name)))
 		}

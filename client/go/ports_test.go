@@ -49,6 +49,16 @@ func answers(first string) func(net.Conn) {
 	}
 }
 
+// resetsHTTP2 answers to HTTP/1, and resets other connections.
+func resetsHTTP2(conn net.Conn) {
+	first := make([]byte, 1)
+	if _, err := io.ReadFull(conn, first); err == nil && first[0] == 'G' {
+		_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\n\r\n")
+	} else if tcp, isTCP := conn.(*net.TCPConn); isTCP {
+		_ = tcp.SetLinger(0)
+	}
+}
+
 // TestWrongPortsAreToldApartAndNotRetried asks what is no coordinator's gRPC port, or one with another scheme.
 func TestWrongPortsAreToldApartAndNotRetried(t *testing.T) {
 	t.Parallel()
@@ -79,6 +89,7 @@ func TestWrongPortsAreToldApartAndNotRetried(t *testing.T) {
 		"a web server with TLS":     {as("http", secureWeb.URL), leasehold.ErrUnavailable, "7420"},
 		"a web server of HTTP/2":    {newWeb.URL, leasehold.ErrRefused, "404"},
 		"a CA that is not trusted":  {encrypted.URL, leasehold.ErrUnavailable, "x509"},
+		"a server that resets":      {"http://" + listens(t, resetsHTTP2), leasehold.ErrUnavailable, "its page (7421 by default)"},
 		"a server that speaks SSH":  {"http://" + listens(t, answers("SSH-2.0-OpenSSH_9.2\r\n")), leasehold.ErrUnavailable, "no coordinator"},
 		"a server that speaks RESP": {"http://" + listens(t, answers("-ERR unknown command 'PRI'\r\n")), leasehold.ErrUnavailable, "no coordinator"},
 	} {

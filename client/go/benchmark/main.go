@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"strconv"
 	"sync"
 	"time"
 
@@ -47,9 +48,12 @@ func run(arguments []string) error {
 	if len(arguments) != 5 {
 		return errors.New("usage: LIBRARY WORK ENDPOINT CLIENTS SECONDS")
 	}
-	var clients int
-	var seconds float64
-	if _, err := fmt.Sscan(arguments[3]+" "+arguments[4], &clients, &seconds); err != nil {
+	clients, err := strconv.Atoi(arguments[3])
+	if err != nil {
+		return err
+	}
+	seconds, err := strconv.ParseFloat(arguments[4], 64)
+	if err != nil {
 		return err
 	}
 	use, end, err := open(arguments[0], arguments[2])
