@@ -172,11 +172,7 @@ function answer(host: string, port: number, words: string): Promise<string | und
     };
     socket.on("data", (bytes) => end(bytes.toString("latin1").slice(0, 1)));
     socket.on("timeout", () => end(undefined));
-    socket.on("error", (error) => {
-      end(
-        "code" in error && (error.code === "ECONNRESET" || error.code === "EPIPE") ? "" : undefined,
-      );
-    });
+    socket.on("error", (error) => end(failedAttempt(error.message).isWordless ? "" : undefined));
     socket.on("close", () => end(""));
   });
 }

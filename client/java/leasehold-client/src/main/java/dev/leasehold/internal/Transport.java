@@ -139,7 +139,8 @@ final class Transport {
             return null;
         } catch (StatusRuntimeException e) {
             Status status = e.getStatus();
-            if (WORDLESS.stream().anyMatch(Failures.message(status)::contains) && !to.endpoint().isEncrypted() && speaksOnlyHttp1(to.address())) {
+            boolean isWordless = WORDLESS.stream().anyMatch(Failures.message(status)::contains);
+            if (isWordless && !to.endpoint().isEncrypted() && speaksOnlyHttp1(to.address())) {
                 return Failures.connection(Origin.DISTRUST, url, ONLY_HTTP1);
             }
             return Failures.connection(isDistrust(status) ? Origin.DISTRUST : Origin.UNREACHED, url, explain(Failures.message(status)));
