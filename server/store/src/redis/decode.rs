@@ -224,12 +224,7 @@ fn current(mut fields: Fields) -> Decoded<Current> {
 
 /// Decodes holders, and sorts them by owner id.
 fn owners(fields: &mut Fields) -> Decoded<Vec<OwnerAt>> {
-    let mut owners = fields.each(|mut holder| {
-        Ok(OwnerAt {
-            owner: holder.owner()?,
-            coordinator: holder.coordinator()?,
-        })
-    })?;
+    let mut owners = fields.each(|mut holder| owner_at(&mut holder))?;
     owners.sort_unstable_by_key(|holder| holder.owner);
     Ok(owners)
 }
@@ -237,15 +232,20 @@ fn owners(fields: &mut Fields) -> Decoded<Vec<OwnerAt>> {
 /// Decodes holders and their tokens, and sorts them by owner id.
 fn holds(fields: &mut Fields) -> Decoded<Vec<HoldAt>> {
     let mut holds = fields.each(|mut hold| {
-        let holder = OwnerAt {
-            owner: hold.owner()?,
-            coordinator: hold.coordinator()?,
-        };
-        let token = hold.token()?;
-        Ok(HoldAt { holder, token })
+        Ok(HoldAt {
+            holder: owner_at(&mut hold)?,
+            token: hold.token()?,
+        })
     })?;
     holds.sort_unstable_by_key(|hold| hold.holder.owner);
     Ok(holds)
+}
+
+fn owner_at(fields: &mut Fields) -> Decoded<OwnerAt> {
+    Ok(OwnerAt {
+        owner: fields.owner()?,
+        coordinator: fields.coordinator()?,
+    })
 }
 
 pub(super) fn holder(mut fields: Fields) -> Decoded<HolderView> {
