@@ -13,7 +13,11 @@ use leasehold_tests::{
     proxy::Cut,
     wait,
 };
-use tokio::time::timeout;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpListener,
+    time::timeout,
+};
 
 use crate::LIMIT;
 
@@ -277,13 +281,30 @@ async fn a_caller_that_is_refused_is_told_how() {
     assert!(retry_after.is_some());
 }
 
+/// Serves HTTP/1, and resets other connections. Returns its URL.
+async fn resets_http_2() -> String {
+    let port = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", port.local_addr().unwrap());
+    tokio::spawn(async move {
+        while let Ok((mut socket, _)) = port.accept().await {
+            if matches!(socket.read_u8().await, Ok(b'G')) {
+                let _ = socket.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await;
+            } else {
+                socket.set_zero_linger().unwrap();
+            }
+        }
+    });
+    url
+}
+
 #[tokio::test]
 async fn what_is_no_coordinator_is_told_apart_at_once() {
     let coordinator = Coordinator::in_process();
     let authority = Authority::new("servers");
     let (plain, port) = (coordinator.endpoint(), coordinator.admin_endpoint());
     let encrypted = plain.replace("http", "https");
-    for endpoint in [port.replace("http", "https"), encrypted, port] {
+    let resets = resets_http_2().await;
+    for endpoint in [port.replace("http", "https"), encrypted, port, resets] {
         let builder = trusting(&authority);
         let error = builder.clone().connect(&endpoint).await.unwrap_err();
         assert!(matches!(error, ConnectError::Mismatch { .. }), "{error:?}");

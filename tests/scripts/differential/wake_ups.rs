@@ -191,12 +191,8 @@ async fn a_coordinator_is_told_which_of_its_holds_an_operator_asks_for() {
             }
         }
         owners.sort_unstable();
-        assert_eq!(
-            owners,
-            there
-                .map(|hold| (hold.holder.owner, hold.token))
-                .collect::<Vec<_>>()
-        );
+        let due = there.map(|hold| (hold.holder.owner, hold.token));
+        assert_eq!(owners, due.collect::<Vec<_>>());
         let expected = [3, 1, 0][usize::try_from(number - 1).unwrap()];
         assert_eq!(holders.len(), expected);
     }
@@ -205,9 +201,8 @@ async fn a_coordinator_is_told_which_of_its_holds_an_operator_asks_for() {
     for _ in 1..=3 {
         next(&mut wake_ups).await;
     }
-    let granted = both("watching", acquire(5, Mode::Exclusive)).await;
-    let Reply::Granted { token, .. } = granted else {
-        panic!("{granted:?}")
+    let Reply::Granted { token, .. } = both("watching", acquire(5, Mode::Exclusive)).await else {
+        panic!("it was free")
     };
     let request = request(9);
     let op = Op::RequestRelease {
