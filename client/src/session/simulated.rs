@@ -333,7 +333,7 @@ impl Session {
     /// Returns how many holds, acquires, releases, changes and requests without an answer the session still has, by kind.
     pub fn leftovers(&self) -> BTreeMap<&'static str, usize> {
         let machine = &self.machine;
-        // That of a move, which opens the next stream, may be asked at any time.
+        // The request that opens the next stream is not left over: a session may begin to move at any time.
         let in_flight = (machine.stream.as_ref()).map_or(0, |stream| stream.in_flight.len());
         let counts = [
             ("holds", machine.holds.numbers().len()),

@@ -145,7 +145,7 @@ async fn holds_are_renewed_while_their_slot_is_moved_and_the_rest_waits_or_is_re
     assert!(matches!(granted, Ok(Reply::Granted { .. })), "{granted:?}");
     released(leaves.await);
     renewed(&store, &other, 2).await;
-    // This one has not asked for the slots since: it is told where they are.
+    // The impatient store's map of slots is from before the move, so that the node redirects it.
     renewed(&impatient, &other, 2).await;
     assert_eq!(cluster.master_of(slot), 1);
     let seen: Vec<_> = cluster.nodes().iter().map(errors).collect();

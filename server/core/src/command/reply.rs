@@ -195,7 +195,8 @@ pub struct Current {
     pub of_session: bool,
 }
 
-/// Holder, its coordinator, and the token of its hold: its owner id may have another by the time somebody hears of this one.
+/// Holder, its coordinator, and the token of the hold that is meant. The owner id may be granted a later hold before a message about
+/// this one arrives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HoldAt {
     /// The holder.

@@ -57,7 +57,7 @@ pub enum Output {
     },
     /// Tell the task that has this owner id here.
     Tell(OwnerId, RegistryEvent),
-    /// Tell the session that holds this owner id here that an operator asks it to release the grant with this token.
+    /// Ask the session that holds this owner id here, for an operator, to release the grant with this token.
     Ask(OwnerId, FencingToken, Arc<ReleaseRequest>),
     /// Hand on a grant that no task here knows of.
     Discard(LockName, OwnerId),

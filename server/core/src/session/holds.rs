@@ -184,8 +184,9 @@ impl Holds {
         }
     }
 
-    /// Notes that an operator asks the client to release a hold, if it is one. A request for an earlier grant to the same owner id
-    /// may come late: that grant expired before it was known here. One for a later grant, of which this does not know yet, counts.
+    /// Notes that an operator asks the client to release a hold, unless the session does not have it. A request for an earlier grant
+    /// to the same owner id may arrive late, after that grant has expired unclaimed: it is dropped. A request for a later grant, which
+    /// the store may have made after it lost writes, applies to the hold.
     pub(super) fn ask(
         &mut self,
         (owner, token): (OwnerId, FencingToken),
