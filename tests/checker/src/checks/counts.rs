@@ -1,6 +1,6 @@
 //! Losses that coordinators counted, beside those that clients had.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
 use super::{Kind, Limits, Verdict, faults_in, seconds};
 use crate::story::{Acquire, Counted, End, Hold, HoldEnd, Span, Story};
@@ -8,28 +8,33 @@ use crate::story::{Acquire, Counted, End, Hold, HoldEnd, Span, Story};
 /// Demands that each loss that a coordinator counted belongs to an acquire of its own whose hold the client lost about then, or gave up
 /// just then, or of whose grant it can't have known; and that a loss which an operator alone explains was counted.
 pub(super) fn check(story: &Story, limits: Limits, verdict: &mut Verdict) {
-    let mut matched: HashSet<usize> = HashSet::new();
-    let mut locks: BTreeMap<&str, Vec<(usize, &Acquire)>> = BTreeMap::new();
-    for (index, acquire) in story.acquires.iter().enumerate() {
-        let of_lock = locks.entry(&acquire.lock).or_default();
-        of_lock.push((index, acquire));
+    if story.counted.is_empty() {
+        // A history of no coordinators.
+        return;
     }
-    // Those whose client is known leave the others their choice.
-    let mut counted: Vec<_> = story.counted.iter().collect();
-    counted.sort_by_key(|loss| loss.client.is_none());
-    for loss in counted {
-        let of_lock = locks.get(&*loss.lock).into_iter().flatten();
-        let fitting = of_lock.filter(|(index, acquire)| {
-            !matched.contains(index) && is_of(loss, acquire) && may_be(loss, acquire, limits)
-        });
-        // One that its client knew to be lost, if there is one.
-        let nearest = fitting.min_by_key(|(_, acquire)| {
-            let is_lost =
-                matches!(&acquire.hold, Some(hold) if matches!(hold.end, HoldEnd::Lost(..)));
-            (!is_lost, ended(acquire).abs_diff(loss.at))
-        });
-        if let Some((index, _)) = nearest {
-            matched.insert(*index);
+    let mut pairs = Pairs::of(story, limits);
+    for (index, acquire) in story.acquires.iter().enumerate() {
+        let Some(Hold {
+            end: HoldEnd::Lost(at, why),
+            ..
+        }) = &acquire.hold
+        else {
+            continue;
+        };
+        if !is_forced_alone(story, *at, limits) || pairs.acquires.pair(index, &mut pairs.losses) {
+            continue;
+        }
+        let Acquire {
+            client, ask, lock, ..
+        } = acquire;
+        let sentence = format!(
+            "{client} (acquire {ask}) lost {lock:?} ({why}) at {}, by an operator alone, and no coordinator counted it",
+            seconds(*at)
+        );
+        verdict.broken(Kind::Miscounted, Some(lock), Span::at(*at), sentence);
+    }
+    for (index, loss) in story.counted.iter().enumerate() {
+        if pairs.losses.pair(index, &mut pairs.acquires) {
             continue;
         }
         let Counted { client, lock, .. } = loss;
@@ -42,30 +47,71 @@ pub(super) fn check(story: &Story, limits: Limits, verdict: &mut Verdict) {
         );
         verdict.broken(Kind::Miscounted, Some(lock), Span::at(loss.at), sentence);
     }
-    if story.counted.is_empty() {
-        // A history of no coordinators.
-        return;
+}
+
+/// Losses and acquires in pairs. A loss often fits several acquires, so whom one belongs to depends on all the others: what has a
+/// partner keeps one, but perhaps another one, when the next is given its own (Kuhn's augmenting paths).
+struct Pairs {
+    losses: Side,
+    acquires: Side,
+}
+
+/// One of two kinds of things, by their index.
+struct Side {
+    /// Those of the other side that each fits.
+    fits: Vec<Vec<usize>>,
+    /// Its partner on the other side.
+    partner: Vec<Option<usize>>,
+}
+
+impl Pairs {
+    fn of(story: &Story, limits: Limits) -> Self {
+        let mut locks: HashMap<&str, Vec<usize>> = HashMap::new();
+        for (index, acquire) in story.acquires.iter().enumerate() {
+            locks.entry(&acquire.lock).or_default().push(index);
+        }
+        let mut losses = Side::new(story.counted.len());
+        let mut acquires = Side::new(story.acquires.len());
+        for (number, loss) in story.counted.iter().enumerate() {
+            for index in locks.get(&*loss.lock).into_iter().flatten() {
+                let acquire = &story.acquires[*index];
+                if is_of(loss, acquire) && may_be(loss, acquire, limits) {
+                    losses.fits[number].push(*index);
+                    acquires.fits[*index].push(number);
+                }
+            }
+        }
+        Self { losses, acquires }
     }
-    for (lock, acquires) in locks {
-        for (index, acquire) in acquires {
-            let Some(Hold {
-                end: HoldEnd::Lost(at, why),
-                ..
-            }) = &acquire.hold
-            else {
-                continue;
-            };
-            if matched.contains(&index) || !is_forced_alone(story, *at, limits) {
+}
+
+impl Side {
+    fn new(length: usize) -> Self {
+        Self {
+            fits: vec![Vec::new(); length],
+            partner: vec![None; length],
+        }
+    }
+
+    /// Gives the thing with this index a partner on the other side, unless it has one. Returns whether it has one then.
+    fn pair(&mut self, index: usize, other: &mut Self) -> bool {
+        self.partner[index].is_some() || self.augment(index, other, &mut HashSet::new())
+    }
+
+    fn augment(&mut self, index: usize, other: &mut Self, seen: &mut HashSet<usize>) -> bool {
+        for place in 0..self.fits[index].len() {
+            let fitting = self.fits[index][place];
+            if !seen.insert(fitting) {
                 continue;
             }
-            let sentence = format!(
-                "{} (acquire {}) lost {lock:?} ({why}) at {}, by an operator alone, and no coordinator counted it",
-                acquire.client,
-                acquire.ask,
-                seconds(*at)
-            );
-            verdict.broken(Kind::Miscounted, Some(lock), Span::at(*at), sentence);
+            let rival = other.partner[fitting];
+            if rival.is_none_or(|rival| self.augment(rival, other, seen)) {
+                self.partner[index] = Some(fitting);
+                other.partner[fitting] = Some(index);
+                return true;
+            }
         }
+        false
     }
 }
 

@@ -39,6 +39,22 @@ fn a_loss_is_counted_once_and_for_the_client_that_had_it() {
     history.finds(&[Kind::Miscounted]);
 }
 
+/// The first loss fits both acquires of the client, the second one only that which was lost.
+#[test]
+fn a_loss_that_fits_two_acquires_leaves_the_next_its_own() {
+    for (released, expected) in [(2900, &[][..]), (4500, &[Kind::Miscounted])] {
+        let mut history = lost_by(&json!({"disturbs": ["*"]}));
+        history.asked(2300, "a", 2, "x", "exclusive");
+        history.granted(2310, "a", 2, 2);
+        history.about(released, "releasing", "a", 2);
+        let fields = json!({"client": "a", "ask": 2, "held": true});
+        history.line(released, "released", fields);
+        counted(&mut history, 3000, Some("a"), "x");
+        counted(&mut history, 6000, Some("a"), "x");
+        history.finds(expected);
+    }
+}
+
 #[test]
 fn a_hold_that_was_given_back_is_counted_only_if_the_loss_crossed_it() {
     for (at, held, expected) in [
