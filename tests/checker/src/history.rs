@@ -168,6 +168,8 @@ pub struct Effects {
     pub cuts_leases: bool,
     /// An operator takes locks from their holders, who are told within a moment if they can be.
     pub forces: bool,
+    /// Clients may move their sessions, and lose nothing by it.
+    pub moves: bool,
     /// Clients whose connections may be reset in the middle.
     pub resets: Vec<String>,
     /// Clients whose connections are gone for as long as the fault lasts.

@@ -90,8 +90,8 @@ pub struct Hold {
     pub until: u64,
     /// End of it.
     pub end: HoldEnd,
-    /// The answer to its release said that the lock was still there.
-    pub stood: bool,
+    /// When its release was answered as carried out.
+    pub stood: Option<u64>,
 }
 
 impl Hold {

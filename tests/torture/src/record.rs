@@ -32,6 +32,8 @@ pub(crate) struct Record {
 pub(crate) struct Effects {
     pub(crate) loses_data: bool,
     pub(crate) cuts_leases: bool,
+    /// Clients may move their sessions, and lose nothing by it.
+    pub(crate) moves: bool,
     pub(crate) resets: Vec<String>,
     /// Clients whose connections are gone for as long as the fault lasts.
     pub(crate) disconnects: Vec<String>,

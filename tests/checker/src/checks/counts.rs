@@ -34,7 +34,7 @@ pub(super) fn check(story: &Story, limits: Limits, verdict: &mut Verdict) {
         verdict.broken(Kind::Miscounted, Some(lock), Span::at(*at), sentence);
     }
     for (index, loss) in story.counted.iter().enumerate() {
-        if pairs.losses.pair(index, &mut pairs.acquires) {
+        if pairs.unheard.contains(&index) || pairs.losses.pair(index, &mut pairs.acquires) {
             continue;
         }
         let Counted { client, lock, .. } = loss;
@@ -52,6 +52,8 @@ pub(super) fn check(story: &Story, limits: Limits, verdict: &mut Verdict) {
 /// Losses and acquires in pairs. A loss often fits several acquires, so whom one belongs to depends on all the others: what has a
 /// partner keeps one, but perhaps another one, when the next is given its own (Kuhn's augmenting paths).
 struct Pairs {
+    /// Losses of grants of which a client that waited had not heard. Its acquire goes on, and may be granted once more.
+    unheard: HashSet<usize>,
     losses: Side,
     acquires: Side,
 }
@@ -70,18 +72,28 @@ impl Pairs {
         for (index, acquire) in story.acquires.iter().enumerate() {
             locks.entry(&acquire.lock).or_default().push(index);
         }
+        let mut unheard = HashSet::new();
         let mut losses = Side::new(story.counted.len());
         let mut acquires = Side::new(story.acquires.len());
         for (number, loss) in story.counted.iter().enumerate() {
             for index in locks.get(&*loss.lock).into_iter().flatten() {
                 let acquire = &story.acquires[*index];
-                if is_of(loss, acquire) && may_be(loss, acquire, limits) {
+                if !is_of(loss, acquire) {
+                    continue;
+                }
+                if (acquire.asked..acquire.end.at()).contains(&loss.at) {
+                    unheard.insert(number);
+                } else if may_be(loss, acquire, limits) {
                     losses.fits[number].push(*index);
                     acquires.fits[*index].push(number);
                 }
             }
         }
-        Self { losses, acquires }
+        Self {
+            unheard,
+            losses,
+            acquires,
+        }
     }
 }
 
@@ -121,33 +133,26 @@ fn is_of(loss: &Counted, acquire: &Acquire) -> bool {
         .is_none_or(|client| client == acquire.client)
 }
 
-/// Returns when an acquire, or the hold that came of it, ended for its client.
-fn ended(acquire: &Acquire) -> u64 {
-    match &acquire.hold {
+/// Returns whether an acquire that has ended may be the one whose hold was counted as lost. A release that is on its way crosses a
+/// loss, and one that finds nothing was one; and a client that gave up or was killed may never have heard of its grant.
+fn may_be(loss: &Counted, acquire: &Acquire, limits: Limits) -> bool {
+    let ended = match &acquire.hold {
+        Some(Hold {
+            end: HoldEnd::Released(from),
+            stood: Some(to),
+            ..
+        }) => {
+            let from = from.saturating_sub(limits.moment);
+            return (from..=to.saturating_add(limits.moment)).contains(&loss.at);
+        }
         Some(hold) => match hold.end {
             HoldEnd::Released(at) | HoldEnd::Lost(at, _) | HoldEnd::Killed(at) => at,
-            HoldEnd::None => u64::MAX,
+            HoldEnd::None => return false,
         },
+        None if acquire.end == End::None => return false,
         None => acquire.end.at(),
-    }
-}
-
-/// Returns whether an acquire may be the one whose hold was counted as lost. A release that is on its way crosses a loss, and one
-/// that finds nothing was one; and a client that waited, gave up or was killed may never have heard of its grant.
-fn may_be(loss: &Counted, acquire: &Acquire, limits: Limits) -> bool {
-    if (acquire.asked..acquire.end.at()).contains(&loss.at) {
-        return true;
-    }
-    let from = ended(acquire).abs_diff(loss.at);
-    match &acquire.hold {
-        Some(Hold {
-            end: HoldEnd::Released(_),
-            stood: true,
-            ..
-        }) => from <= limits.moment,
-        None if acquire.end == End::None => false,
-        Some(_) | None => from <= limits.settle,
-    }
+    };
+    ended.abs_diff(loss.at) <= limits.settle
 }
 
 /// Returns whether nothing but an operator explains a loss at a time.

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::{Kind, Limits, Verdict, faults_in, seconds};
 use crate::{
-    history::Event,
+    history::{Effects, Event},
     story::{Fault, HoldEnd, Seen, Sight, Span, Story},
 };
 
@@ -75,8 +75,8 @@ fn in_order(
 }
 
 /// Checks ends by the times at which holders began to release what was still there. A coordinator that is still at a master that
-/// was replaced tells its watchers of that one, and of a gap once it has left it. A client whose connection broke sends a release
-/// again, and one that finds nothing then counts as carried out: it does not say whether an operator had taken the lock before.
+/// was replaced tells its watchers of that one, and of a gap once it has left it. A client whose connection broke, or who moved, sends
+/// a release again, and one that finds nothing then counts as carried out: it does not say whether the hold had ended early before.
 fn no_early_end(
     story: &Story,
     (watcher, seen): (&str, &[Seen]),
@@ -89,7 +89,7 @@ fn no_early_end(
         .filter_map(|acquire| {
             let hold = acquire.hold.as_ref()?;
             match hold.end {
-                HoldEnd::Released(at) if hold.stood => {
+                HoldEnd::Released(at) if hold.stood.is_some() => {
                     Some(((&*acquire.lock, hold.token?), (at, &*acquire.client)))
                 }
                 _ => None,
@@ -105,13 +105,14 @@ fn no_early_end(
             continue;
         };
         let span = |until| Span::new(*at, until);
-        let mut forces = faults_in(story, span(*at), limits.moment);
+        let ends = |effects: &Effects| effects.forces || effects.cuts_leases;
+        let mut before = faults_in(story, span(*at), limits.moment);
         let mut disturbs = faults_in(story, span(*until), limits.moment);
-        if forces.any(|fault| fault.effects.forces)
-            && disturbs.any(|Fault { effects, .. }| {
-                !effects.forces && Fault::names(&effects.disturbs, client)
-            })
-        {
+        let mut moves = faults_in(story, span(*until), limits.settle);
+        let is_sent_again = disturbs
+            .any(|Fault { effects, .. }| !ends(effects) && Fault::names(&effects.disturbs, client))
+            || moves.any(|fault| fault.effects.moves);
+        if is_sent_again && before.any(|fault| ends(&fault.effects)) {
             continue;
         }
         let soon = *at..=at.saturating_add(limits.moment);
@@ -151,7 +152,7 @@ fn each_end(
     };
     let (granted, ended) = (saw(Event::Granted), saw(Event::Ended));
     for acquire in &story.acquires {
-        let Some(hold) = acquire.hold.as_ref().filter(|hold| hold.stood) else {
+        let Some(hold) = acquire.hold.as_ref().filter(|hold| hold.stood.is_some()) else {
             continue;
         };
         let (HoldEnd::Released(at), Some(token)) = (&hold.end, hold.token) else {

@@ -104,7 +104,7 @@ impl Teller {
                     parts: Vec::new(),
                     until,
                     end,
-                    stood: false,
+                    stood: None,
                 });
             }
             Record::Ended {
@@ -151,7 +151,7 @@ impl Teller {
             }
             Record::Released { client, ask, held } => {
                 let index = self.find(&client, ask)?;
-                self.hold(index)?.stood = held;
+                self.hold(index)?.stood = held.then_some(at);
             }
             Record::Lost { client, ask, why } => {
                 let index = self.find(&client, ask)?;

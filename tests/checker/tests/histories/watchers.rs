@@ -52,7 +52,13 @@ fn a_watcher_that_saw_the_end_of_a_hold_that_stood_is_found() {
 
 #[test]
 fn a_release_that_was_sent_again_does_not_say_whether_the_hold_stood() {
-    for (disturbed, expected) in [("a", &[][..]), ("b", &[Kind::Disordered][..])] {
+    let disturbing = |client: &str| json!({"disturbs": [client]});
+    for (ends, again, expected) in [
+        ("forces", disturbing("a"), &[][..]),
+        ("cuts_leases", disturbing("a"), &[]),
+        ("forces", json!({"moves": true}), &[]),
+        ("forces", disturbing("b"), &[Kind::Disordered]),
+    ] {
         let mut history = History::default();
         history.asked(10, "a", 1, "x", "exclusive");
         history.granted(11, "a", 1, 1);
@@ -61,8 +67,8 @@ fn a_release_that_was_sent_again_does_not_say_whether_the_hold_stood() {
         history.about(1600, "releasing", "a", 1);
         let fields = json!({"client": "a", "ask": 1, "held": true});
         history.line(1700, "released", fields);
-        history.fault(399, 401, &json!({"forces": true}));
-        history.fault(300, 1650, &json!({"disturbs": [disturbed]}));
+        history.fault(399, 401, &json!({ends: true}));
+        history.fault(300, 1650, &again);
         history.finds(expected);
     }
 }

@@ -32,7 +32,11 @@ async fn rotate(
 ) {
     let name = Fault::Rotate(what).name();
     // Nobody may notice.
-    let begun = record.begin(name, "all", &Effects::default());
+    let effects = Effects {
+        moves: true,
+        ..Effects::default()
+    };
+    let begun = record.begin(name, "all", &effects);
     credentials.rotate(what, &coordinators.endpoints()).await;
     record.end(begun);
 }
