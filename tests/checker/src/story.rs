@@ -79,6 +79,16 @@ impl End {
     }
 }
 
+impl HoldEnd {
+    /// Returns the time; the largest one if it has not ended.
+    pub fn at(&self) -> u64 {
+        match self {
+            Self::Released(at) | Self::Lost(at, _) | Self::Killed(at) => *at,
+            Self::None => u64::MAX,
+        }
+    }
+}
+
 /// Hold, as its client believed in it.
 #[derive(Clone, Debug)]
 pub struct Hold {

@@ -144,13 +144,7 @@ async fn an_idle_client_that_answers_pings_is_left_alone() {
     let session = soon(server.begun.recv()).await.unwrap();
     // Long enough for two pings to go unanswered.
     tokio::time::sleep(Duration::from_millis(1_300)).await;
-    assert_eq!(session.connection.ending(), None);
-    session
-        .outbound
-        .send(Ok(SessionResponse::default()))
-        .await
-        .unwrap();
-    soon(client.responses.message()).await.unwrap().unwrap();
+    client.hears(&session).await;
 }
 
 #[tokio::test]
@@ -228,13 +222,7 @@ async fn calls_cancelled_by_the_thousand_leave_the_session_beside_them_alone() {
     while let Some(called) = calls.join_next().await {
         called.unwrap();
     }
-    assert_eq!(session.connection.ending(), None);
-    session
-        .outbound
-        .send(Ok(SessionResponse::default()))
-        .await
-        .unwrap();
-    soon(client.responses.message()).await.unwrap().unwrap();
+    client.hears(&session).await;
 }
 
 #[tokio::test]

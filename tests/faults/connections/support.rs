@@ -182,6 +182,14 @@ impl Client {
             responses,
         }
     }
+
+    /// Sends it something on its session, which goes on.
+    pub(crate) async fn hears(&mut self, session: &Session) {
+        assert_eq!(session.connection.ending(), None);
+        let sent = session.outbound.send(Ok(SessionResponse::default()));
+        sent.await.unwrap();
+        soon(self.responses.message()).await.unwrap().unwrap();
+    }
 }
 
 pub(crate) fn heartbeat() -> SessionRequest {

@@ -2,18 +2,12 @@
 
 use std::time::Duration;
 
-use leasehold_tests::{
-    Coordinator, Masters, RawSession, RedisServer, Sentinels, WallClock, redis_server::RedisOptions,
-};
+use leasehold_tests::{Coordinator, Masters, RawSession, WallClock};
 
-use super::site::{doctor, endpoints, two, until};
+use super::site::{doctor, durable, endpoints, guarded, two, until};
 
 const TTL: Duration = Duration::from_secs(10);
 const HOUR: i64 = 3_600_000_000;
-
-fn durable() -> RedisOptions {
-    RedisServer::options().append_only()
-}
 
 #[test]
 fn redis_is_down() {
@@ -121,15 +115,7 @@ fn the_clock_of_redis_is_an_hour_off() {
 
 #[test]
 fn a_replica_is_away() {
-    let guarded = |options: RedisOptions| {
-        options
-            .append_only()
-            .arguments(["--min-replicas-to-write", "1"])
-    };
-    let options = (0..3).fold(Sentinels::options(), |options, index| {
-        options.server(index, guarded)
-    });
-    let mut redis = options.start();
+    let mut redis = guarded().start();
     let store = redis.url();
     let coordinator = Coordinator::process().store(&store).start();
     let endpoint = coordinator.endpoint();

@@ -2,12 +2,9 @@
 
 use std::time::Duration;
 
-use leasehold_tests::{
-    Cluster, Coordinator, Masters, RawSession, RedisServer, Replicas, Sentinels,
-    redis_server::RedisOptions,
-};
+use leasehold_tests::{Cluster, Coordinator, Masters, RawSession, RedisServer, Replicas};
 
-use super::site::{endpoints, two, until};
+use super::site::{durable, endpoints, guarded, two, until};
 
 const TTL: Duration = Duration::from_secs(10);
 const KEEP: Duration = Duration::from_secs(1);
@@ -25,10 +22,6 @@ async fn is_healthy(store: &str, arguments: &[&str]) {
     let told = until(&endpoints(&coordinators), Some(store), &[]);
     assert_eq!(told.code, 0);
     assert_eq!(told.document["coordinators"].as_array().unwrap().len(), 2);
-}
-
-fn durable() -> RedisOptions {
-    RedisServer::options().append_only()
 }
 
 #[test]
@@ -54,15 +47,7 @@ async fn one_server_with_replicas_that_acknowledge() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sentinels() {
-    let guarded = |options: RedisOptions| {
-        options
-            .append_only()
-            .arguments(["--min-replicas-to-write", "1"])
-    };
-    let options = (0..3).fold(Sentinels::options(), |options, index| {
-        options.server(index, guarded)
-    });
-    let redis = options
+    let redis = guarded()
         .redis_password("one")
         .sentinel_password("two")
         .start();

@@ -2,11 +2,28 @@
 
 use std::{process::Command, time::Duration};
 
-use leasehold_tests::{Coordinator, CoordinatorProcess, binaries, wait};
+use leasehold_tests::{
+    Coordinator, CoordinatorProcess, RedisServer, Sentinels, binaries, redis_server::RedisOptions,
+    sentinels::SentinelsOptions, wait,
+};
 use serde_json::Value;
 
 /// Longest time until a finding comes or goes.
 pub(super) const LIMIT: Duration = Duration::from_secs(20);
+
+/// A server that forgets nothing.
+pub(crate) fn durable() -> RedisOptions {
+    RedisServer::options().append_only()
+}
+
+/// A master and replicas behind sentinels that forget nothing, and of which each waits for another one.
+pub(crate) fn guarded() -> SentinelsOptions {
+    (0..3).fold(Sentinels::options(), |options, index| {
+        options.server(index, |it| {
+            it.append_only().arguments(["--min-replicas-to-write", "1"])
+        })
+    })
+}
 
 /// Diagnosis of one run.
 #[derive(Clone, Debug)]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold_proto::v1::{LostReason, session_response::Response};
-use leasehold_tests::{Coordinator, FaultProxy, FencedResource, RedisServer, Sentinels};
+use leasehold_tests::{Coordinator, FencedResource, RedisServer, Sentinels};
 
 use crate::sentinel::scene::{LIMIT, failed_over, has, session, take};
 
@@ -15,17 +15,8 @@ async fn row_08_a_lock_that_two_masters_grant_is_caught_by_its_token() {
     let stock = FencedResource::new("stock");
 
     // One coordinator is on the old master's side of the partition: no sentinel tells it of the new one.
-    let mut proxies = Vec::new();
-    for sentinel in redis.sentinels() {
-        proxies.push(FaultProxy::start(sentinel.address()).await);
-    }
-    let hosts: Vec<_> = proxies
-        .iter()
-        .map(|proxy| proxy.address().to_string())
-        .collect();
-    let minority = Coordinator::process()
-        .store(redis.url_through(&hosts.join(",")))
-        .start();
+    let (proxies, url) = redis.behind_proxies().await;
+    let minority = Coordinator::process().store(url).start();
     let majority = Coordinator::process().store(redis.url()).start();
     let mut old_side = session(&minority).await;
     let mut new_side = session(&majority).await;

@@ -258,6 +258,21 @@ pub fn left(until: u64) -> Duration {
     Duration::from_micros(until.saturating_sub(now()))
 }
 
+/// Lives the life of a client that has nothing but its tasks.
+///
+/// # Errors
+///
+/// If a task panics.
+pub async fn run<F>(live: impl Fn(Arc<Worker>, StdRng) -> F) -> anyhow::Result<()>
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let worker = Worker::start();
+    run_tasks(&worker.arguments, |random| live(worker.clone(), random)).await?;
+    worker.finished();
+    Ok(())
+}
+
 /// Runs as many tasks as the arguments say, each with dice of its own, until all have ended.
 ///
 /// # Errors

@@ -219,3 +219,11 @@ fn lives(pid: &str) -> bool {
     let state = pid.parse().ok().and_then(process::state);
     state.is_some_and(|state| state != 'Z')
 }
+
+/// Waits until a process is gone.
+async fn gone(what: &str, pid: &str) {
+    leasehold_tests::wait::until(&format!("{what} to be gone"), LIMIT, || async {
+        if lives(pid) { Err("it lives") } else { Ok(()) }
+    })
+    .await;
+}

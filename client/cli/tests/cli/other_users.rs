@@ -11,11 +11,11 @@ use std::{
 };
 
 use leasehold_client::Client;
-use leasehold_tests::{ChildProcess, process::Lines, wait};
+use leasehold_tests::{ChildProcess, process::Lines};
 use rustix::fs::{Mode, OFlags, open};
 use tempfile::TempDir;
 
-use super::{LIMIT, copy_program, heed_signals, is_root, lives, served};
+use super::{LIMIT, copy_program, gone, heed_signals, is_root, lives, served};
 
 /// An ordinary user, and what the command runs as.
 const USER: u32 = 65534;
@@ -158,8 +158,5 @@ async fn the_guardian_of_a_killed_run_asks_too() {
     let (mut run, mut lines) = start(&endpoint, &folder, script);
     let (_, id) = lines.next(LIMIT).await.unwrap();
     run.kill();
-    wait::until("the other user's process to be gone", LIMIT, || async {
-        if lives(&id) { Err("it lives") } else { Ok(()) }
-    })
-    .await;
+    gone("the other user's process", &id).await;
 }

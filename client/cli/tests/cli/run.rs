@@ -6,7 +6,7 @@ use leasehold_tests::{ChildProcess, Coordinator, process, wait};
 use rustix::process::Signal;
 
 use super::{
-    LIMIT, Ran, copy_program, leasehold, lives, output, served, start, started, until_waiters,
+    LIMIT, Ran, copy_program, gone, leasehold, lives, output, served, start, started, until_waiters,
 };
 
 #[test]
@@ -259,14 +259,7 @@ async fn a_guardian_that_is_signalled_still_ends_the_group_of_a_killed_run() {
         signal_one(guardian, signal);
     }
     run.kill();
-    wait::until("the group to be gone", LIMIT, || async {
-        if lives(&left) {
-            Err("it lives")
-        } else {
-            Ok(())
-        }
-    })
-    .await;
+    gone("the group", &left).await;
 }
 
 #[cfg(all(target_os = "linux", not(leasehold_portable)))]
@@ -278,14 +271,7 @@ async fn a_command_outlives_its_guardian() {
     lines.expect("ready", LIMIT).await;
     let guardian = guardian(&run).await;
     signal_one(guardian, Signal::KILL);
-    wait::until("the guardian to be gone", LIMIT, || async {
-        if lives(&guardian.to_string()) {
-            Err("it lives")
-        } else {
-            Ok(())
-        }
-    })
-    .await;
+    gone("the guardian", &guardian.to_string()).await;
     run.signal(Signal::USR1);
     assert_eq!(run.wait(LIMIT).await.code(), Some(42));
     let view = client.admin().get_lock("a").await.unwrap();
@@ -365,14 +351,7 @@ async fn a_run_that_waited_through_an_upgrade_guards_its_command() {
     let mut lines = run.take_lines();
     let (_, left) = lines.next(LIMIT).await.unwrap();
     run.kill();
-    wait::until("the group to be gone", LIMIT, || async {
-        if lives(&left) {
-            Err("it lives")
-        } else {
-            Ok(())
-        }
-    })
-    .await;
+    gone("the group", &left).await;
 }
 
 #[test]

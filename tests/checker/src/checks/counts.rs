@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::{Kind, Limits, Verdict, faults_in, seconds};
-use crate::story::{Acquire, Counted, End, Hold, HoldEnd, Span, Story};
+use crate::story::{Acquire, Counted, Hold, HoldEnd, Span, Story};
 
 /// Demands that each loss that a coordinator counted belongs to an acquire of its own whose hold the client lost about then, or gave up
 /// just then, or of whose grant it can't have known; and that a loss which an operator alone explains was counted.
@@ -12,31 +12,33 @@ pub(super) fn check(story: &Story, limits: Limits, verdict: &mut Verdict) {
         // A history of no coordinators.
         return;
     }
-    let mut pairs = Pairs::of(story, limits);
-    for (index, acquire) in story.acquires.iter().enumerate() {
-        let Some(Hold {
-            end: HoldEnd::Lost(at, why),
-            ..
-        }) = &acquire.hold
-        else {
-            continue;
-        };
-        if !is_forced_alone(story, *at, limits) || pairs.acquires.pair(index, &mut pairs.losses) {
-            continue;
+    let by_operator = |index: &usize| match &story.acquires[*index].hold {
+        Some(hold) => {
+            matches!(&hold.end, HoldEnd::Lost(at, _) if is_forced_alone(story, *at, limits))
         }
-        let Acquire {
-            client, ask, lock, ..
-        } = acquire;
-        let sentence = format!(
-            "{client} (acquire {ask}) lost {lock:?} ({why}) at {}, by an operator alone, and no coordinator counted it",
-            seconds(*at)
-        );
-        verdict.broken(Kind::Miscounted, Some(lock), Span::at(*at), sentence);
-    }
-    for (index, loss) in story.counted.iter().enumerate() {
-        if pairs.unheard.contains(&index) || pairs.losses.pair(index, &mut pairs.acquires) {
-            continue;
-        }
+        None => false,
+    };
+    let forced: HashSet<usize> = (0..story.acquires.len()).filter(by_operator).collect();
+    let (fits, unheard) = fits(story, limits);
+    let of_forced: Vec<Vec<usize>> = fits
+        .iter()
+        .map(|fits| {
+            fits.iter()
+                .copied()
+                .filter(|it| forced.contains(it))
+                .collect()
+        })
+        .collect();
+    // A loss often fits several acquires, so which one it belongs to depends on all the others. As many as can be belong to those
+    // that must have one; these keep one, if perhaps another one, when the other losses are given theirs (Kuhn's augmenting paths).
+    let mut owners = HashMap::new();
+    let mut give = |loss, fits: &[Vec<usize>]| pair(loss, fits, &mut owners, &mut HashSet::new());
+    let mut losses: Vec<usize> = (0..story.counted.len()).collect();
+    // Those that need none come last.
+    losses.sort_by_key(|loss| unheard.contains(loss));
+    losses.retain(|loss| !give(*loss, &of_forced));
+    losses.retain(|loss| !unheard.contains(loss) && !give(*loss, &fits));
+    for loss in losses.iter().map(|loss| &story.counted[*loss]) {
         let Counted { client, lock, .. } = loss;
         let sentence = format!(
             "{} counted at {} that {} had lost {lock:?} ({}), which nobody had then",
@@ -47,90 +49,57 @@ pub(super) fn check(story: &Story, limits: Limits, verdict: &mut Verdict) {
         );
         verdict.broken(Kind::Miscounted, Some(lock), Span::at(loss.at), sentence);
     }
+    for index in forced.iter().filter(|index| !owners.contains_key(*index)) {
+        let acquire = &story.acquires[*index];
+        let Acquire {
+            client, ask, lock, ..
+        } = acquire;
+        let at = acquire.hold.as_ref().map_or(0, |hold| hold.end.at());
+        let sentence = format!(
+            "{client} (acquire {ask}) lost {lock:?} at {}, by an operator alone, and no coordinator counted it",
+            seconds(at)
+        );
+        verdict.broken(Kind::Miscounted, Some(lock), Span::at(at), sentence);
+    }
 }
 
-/// Losses and acquires in pairs. A loss often fits several acquires, so whom one belongs to depends on all the others: what has a
-/// partner keeps one, but perhaps another one, when the next is given its own (Kuhn's augmenting paths).
-struct Pairs {
-    /// Losses of grants of which a client that waited had not heard. Its acquire goes on, and may be granted once more.
-    unheard: HashSet<usize>,
-    losses: Side,
-    acquires: Side,
-}
-
-/// One of two kinds of things, by their index.
-struct Side {
-    /// Those of the other side that each fits.
-    fits: Vec<Vec<usize>>,
-    /// Its partner on the other side.
-    partner: Vec<Option<usize>>,
-}
-
-impl Pairs {
-    fn of(story: &Story, limits: Limits) -> Self {
-        let mut locks: HashMap<&str, Vec<usize>> = HashMap::new();
+/// Returns the acquires that each loss may belong to; and the losses of grants of which a client that waited had not heard: its
+/// acquire went on, and may have been granted once more.
+fn fits(story: &Story, limits: Limits) -> (Vec<Vec<usize>>, HashSet<usize>) {
+    let mut fits = vec![Vec::new(); story.counted.len()];
+    let mut unheard = HashSet::new();
+    for (number, loss) in story.counted.iter().enumerate() {
         for (index, acquire) in story.acquires.iter().enumerate() {
-            locks.entry(&acquire.lock).or_default().push(index);
-        }
-        let mut unheard = HashSet::new();
-        let mut losses = Side::new(story.counted.len());
-        let mut acquires = Side::new(story.acquires.len());
-        for (number, loss) in story.counted.iter().enumerate() {
-            for index in locks.get(&*loss.lock).into_iter().flatten() {
-                let acquire = &story.acquires[*index];
-                if !is_of(loss, acquire) {
-                    continue;
-                }
-                if (acquire.asked..acquire.end.at()).contains(&loss.at) {
-                    unheard.insert(number);
-                } else if may_be(loss, acquire, limits) {
-                    losses.fits[number].push(*index);
-                    acquires.fits[*index].push(number);
-                }
-            }
-        }
-        Self {
-            unheard,
-            losses,
-            acquires,
-        }
-    }
-}
-
-impl Side {
-    fn new(length: usize) -> Self {
-        Self {
-            fits: vec![Vec::new(); length],
-            partner: vec![None; length],
-        }
-    }
-
-    /// Gives the thing with this index a partner on the other side, unless it has one. Returns whether it has one then.
-    fn pair(&mut self, index: usize, other: &mut Self) -> bool {
-        self.partner[index].is_some() || self.augment(index, other, &mut HashSet::new())
-    }
-
-    fn augment(&mut self, index: usize, other: &mut Self, seen: &mut HashSet<usize>) -> bool {
-        for place in 0..self.fits[index].len() {
-            let fitting = self.fits[index][place];
-            if !seen.insert(fitting) {
+            let client = loss.client.as_ref();
+            if acquire.lock != loss.lock || client.is_some_and(|it| *it != acquire.client) {
                 continue;
             }
-            let rival = other.partner[fitting];
-            if rival.is_none_or(|rival| self.augment(rival, other, seen)) {
-                self.partner[index] = Some(fitting);
-                other.partner[fitting] = Some(index);
-                return true;
+            if (acquire.asked..acquire.end.at()).contains(&loss.at) {
+                unheard.insert(number);
+            } else if may_be(loss, acquire, limits) {
+                fits[number].push(index);
             }
         }
-        false
     }
+    (fits, unheard)
 }
 
-fn is_of(loss: &Counted, acquire: &Acquire) -> bool {
-    loss.client
-        .as_deref()
-        .is_none_or(|client| client == acquire.client)
+/// Gives a loss an acquire that it fits, and those which had that one others. Returns whether there are enough.
+fn pair(
+    loss: usize,
+    fits: &[Vec<usize>],
+    owners: &mut HashMap<usize, usize>,
+    seen: &mut HashSet<usize>,
+) -> bool {
+    fits[loss].iter().any(|acquire| {
+        let is_new = seen.insert(*acquire);
+        let rival = owners.get(acquire).copied();
+        let is_free = is_new && rival.is_none_or(|rival| pair(rival, fits, owners, seen));
+        if is_free {
+            owners.insert(*acquire, loss);
+        }
+        is_free
+    })
 }
 
 /// Returns whether an acquire that has ended may be the one whose hold was counted as lost. A release that is on its way crosses a
@@ -145,11 +114,7 @@ fn may_be(loss: &Counted, acquire: &Acquire, limits: Limits) -> bool {
             let from = from.saturating_sub(limits.moment);
             return (from..=to.saturating_add(limits.moment)).contains(&loss.at);
         }
-        Some(hold) => match hold.end {
-            HoldEnd::Released(at) | HoldEnd::Lost(at, _) | HoldEnd::Killed(at) => at,
-            HoldEnd::None => return false,
-        },
-        None if acquire.end == End::None => return false,
+        Some(hold) => hold.end.at(),
         None => acquire.end.at(),
     };
     ended.abs_diff(loss.at) <= limits.settle

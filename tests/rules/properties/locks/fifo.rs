@@ -14,7 +14,7 @@ use crate::locks::{
     model::Model,
     modes::go_together,
     steps::{Ask, COORDINATORS, Step, a_mode},
-    wake_ups::{any_steps, look_at_all},
+    wake_ups::{any_steps, each_event},
     world::World,
 };
 
@@ -26,17 +26,11 @@ proptest! {
     /// their places for ten seconds, and nobody else moves.
     #[test]
     fn waiters_are_served_in_the_order_in_which_they_came(steps in any_steps()) {
-        let mut world = World::new();
-        let mut models = Model::of_all_names();
-        for step in &steps {
-            let Some(event) = world.step(step) else {
-                look_at_all(&mut world, &mut models);
-                continue;
-            };
-            let model = &mut models[event.name];
-            model.enter(&event, &world.asked);
+        each_event(&steps, |world, model, event| {
+            model.enter(event, &world.asked);
             prop_assert!(model.line.complaints.is_empty(), "{:#?}", model.line.complaints);
-        }
+            Ok(())
+        })?;
     }
 
     /// A waiter that asks once more, and does not want to wait any longer, has its turn if it is that, and keeps its place

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leasehold_core::command::{GRANTS_AT_ONCE, Reply};
 use leasehold_core::mode::Mode;
-use proptest::prelude::*;
+use proptest::{prelude::*, test_runner::TestCaseResult};
 
 use crate::locks::{
     config,
@@ -59,13 +59,25 @@ pub(crate) fn any_steps() -> impl Strategy<Value = Vec<Step>> {
     ]
 }
 
-/// Has the rules and the models drop what is over at this moment, so that a later step back of the clock revives the same
-/// in both.
-pub(crate) fn look_at_all(world: &mut World, models: &mut [Model]) {
-    for (name, model) in models.iter_mut().enumerate() {
-        world.view(name);
-        model.pass(world.now);
+/// Carries steps out, and looks at each event with the model of its name. A step that is none has the rules and the models drop what
+/// is over, so that a later step back of the clock revives the same in both.
+pub(crate) fn each_event(
+    steps: &[Step],
+    mut look: impl FnMut(&World, &mut Model, &Event) -> TestCaseResult,
+) -> TestCaseResult {
+    let mut world = World::new();
+    let mut models = Model::of_all_names();
+    for step in steps {
+        if let Some(event) = world.step(step) {
+            look(&world, &mut models[event.name], &event)?;
+            continue;
+        }
+        for (name, model) in models.iter_mut().enumerate() {
+            world.view(name);
+            model.pass(world.now);
+        }
     }
+    Ok(())
 }
 
 proptest! {
@@ -75,39 +87,26 @@ proptest! {
     /// were granted the lock together. The reply says if there were too many for one command.
     #[test]
     fn no_living_waiter_is_left_that_fits(steps in any_steps()) {
-        let mut world = World::new();
-        let mut models = Model::of_all_names();
-        for step in &steps {
-            let Some(event) = world.step(step) else {
-                look_at_all(&mut world, &mut models);
-                continue;
-            };
-            let model = &mut models[event.name];
+        each_event(&steps, |world, model, event| {
             let before = model.clone();
-            let grants = model.enter(&event, &world.asked);
-            if hands_on(&event, &before, &grants) {
+            let grants = model.enter(event, &world.asked);
+            if hands_on(event, &before, &grants) {
                 let fits = model.next_fits(event.at);
                 prop_assert_eq!(event.more, fits, "{:#?} with {:#?}", event, model);
                 prop_assert!(!fits || grants.len() == GRANTS_AT_ONCE, "{event:#?}");
             } else {
                 prop_assert!(grants.is_empty() && !event.more, "{event:#?}");
             }
-        }
+            Ok(())
+        })?;
     }
 
     /// No caller is refused a free lock unless a living waiter is before it, and no caller waits that did not ask to.
     #[test]
     fn nobody_is_refused_what_fits(steps in any_steps()) {
-        let mut world = World::new();
-        let mut models = Model::of_all_names();
-        for step in &steps {
-            let Some(event) = world.step(step) else {
-                look_at_all(&mut world, &mut models);
-                continue;
-            };
-            let model = &mut models[event.name];
-            model.enter(&event, &world.asked);
-            let Deed::Acquire(owner, wait) = event.deed else { continue };
+        each_event(&steps, |world, model, event| {
+            model.enter(event, &world.asked);
+            let Deed::Acquire(owner, wait) = event.deed else { return Ok(()) };
             let ask = world.asked[owner.0].ask;
             let waits = model.line.position(owner).is_some();
             match event.reply {
@@ -123,6 +122,7 @@ proptest! {
                 Reply::Granted { .. } => prop_assert!(model.ledger.get(owner).is_some() && !waits),
                 _ => {}
             }
-        }
+            Ok(())
+        })?;
     }
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use leasehold_proto::v1::{AcquireOutcome, session_response::Response};
 use leasehold_tests::{
-    Coordinator, CoordinatorProcess, FaultProxy, RawSession, Sentinels,
+    Coordinator, CoordinatorProcess, RawSession, Sentinels,
     raw::{exclusive, for_at_most},
     report,
 };
@@ -84,15 +84,8 @@ fn response(message: &leasehold_proto::v1::SessionResponse) -> Option<&Response>
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_master_that_is_left_with_one_replica_grants_nothing() {
     let redis = Sentinels::options().redis_password("secret").start();
-    let mut proxies = Vec::new();
-    for sentinel in redis.sentinels() {
-        proxies.push(FaultProxy::start(sentinel.address()).await);
-    }
-    let hosts: Vec<_> = proxies
-        .iter()
-        .map(|proxy| proxy.address().to_string())
-        .collect();
-    let old_side = start(redis.url_through(&hosts.join(",")));
+    let (proxies, url) = redis.behind_proxies().await;
+    let old_side = start(url);
     let new_side = start(redis.url());
     let mut holder = session(&old_side).await;
     let held = holder.take_one(exclusive("held")).await;

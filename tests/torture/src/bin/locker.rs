@@ -8,7 +8,7 @@ use std::{sync::Arc, time::Duration};
 use leasehold_torture::{
     history::now,
     locks::Cycle,
-    worker::{Arguments, Registers, Worker, after, left, run_tasks},
+    worker::{self, Arguments, Registers, Worker, after, left},
 };
 use rand::{Rng, rngs::StdRng};
 use redis::{
@@ -30,13 +30,7 @@ const RELEASE: &str =
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> anyhow::Result<()> {
-    let worker = Worker::start();
-    run_tasks(&worker.arguments, |random| {
-        live(Arc::clone(&worker), random)
-    })
-    .await?;
-    worker.finished();
-    Ok(())
+    worker::run(live).await
 }
 
 async fn live(worker: Arc<Worker>, mut random: StdRng) {

@@ -15,7 +15,7 @@ use leasehold_torture::{
     history::now,
     locks::{Cycle, LIMIT, Mode},
     shown::{self, Shown},
-    worker::{Arguments, Ask, Registers, Worker, after, left, run_tasks},
+    worker::{self, Arguments, Ask, Registers, Worker, after, left},
 };
 use rand::{Rng, rngs::StdRng};
 use tokio::{
@@ -36,13 +36,7 @@ const ANSWER: Duration = Duration::from_secs(5);
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> anyhow::Result<()> {
-    let worker = Worker::start();
-    run_tasks(&worker.arguments, |random| {
-        live(Arc::clone(&worker), random)
-    })
-    .await?;
-    worker.finished();
-    Ok(())
+    worker::run(live).await
 }
 
 /// Opens one session after the other, each at any coordinator.
