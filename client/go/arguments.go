@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -75,15 +76,10 @@ func (s *acquireSpec) check() *Failure {
 			return failure
 		}
 	}
-	if len(s.locks) == 1 {
-		return nil
-	}
-	names := make(map[string]bool, len(s.locks))
-	for _, lock := range s.locks {
-		if names[lock.name] {
+	for at, lock := range s.locks {
+		if slices.ContainsFunc(s.locks[:at], func(before LockSpec) bool { return before.name == lock.name }) {
 			return invalidField("acquire.names", fmt.Sprintf("%s is named twice", shown(lock.name)))
 		}
-		names[lock.name] = true
 	}
 	return nil
 }

@@ -48,12 +48,9 @@ func run(arguments []string) error {
 	if len(arguments) != 5 {
 		return errors.New("usage: LIBRARY WORK ENDPOINT CLIENTS SECONDS")
 	}
-	clients, err := strconv.Atoi(arguments[3])
-	if err != nil {
-		return err
-	}
-	seconds, err := strconv.ParseFloat(arguments[4], 64)
-	if err != nil {
+	clients, noClients := strconv.Atoi(arguments[3])
+	seconds, noSeconds := strconv.ParseFloat(arguments[4], 64)
+	if err := errors.Join(noClients, noSeconds); err != nil {
 		return err
 	}
 	use, end, err := open(arguments[0], arguments[2])
