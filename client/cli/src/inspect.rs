@@ -160,10 +160,14 @@ pub(crate) async fn ask(
     let asked = request.send().await;
     let asked = asked
         .with_context(|| format!("failed to ask the holders of lock {name:?} to release it"))?;
-    show::answer(as_json, Json(&Asked(asked)), || match (asked, holder) {
+    let shown = show::answer(as_json, Json(&Asked(asked)), || match (asked, holder) {
         (0, Some(token)) => format!("no session holds it with the token {token}; nobody was asked"),
         (0, None) => "no session holds it; nobody was asked".to_owned(),
         (1, _) => "asked 1 holder to release it".to_owned(),
         (asked, _) => format!("asked {asked} holders to release it"),
+    });
+    shown.map(|shown| match asked {
+        0 => Exit::NOTHING_THERE,
+        _ => shown,
     })
 }
