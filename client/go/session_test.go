@@ -249,7 +249,10 @@ func TestEndpointsAreCompletedAsPeopleWriteThem(t *testing.T) {
 			t.Errorf("%q became %q (%v), want %q", given, got.url, err, want)
 		}
 	}
-	for _, given := range []string{"", "not a url", "http://", "ftp://locks.example", "http://locks.example:x", "http://me:secret@locks.example"} {
+	for _, given := range []string{
+		"", "not a url", "http://", "ftp://locks.example", "http://locks.example:x", "http://me:secret@locks.example",
+		"a:0", "a/path", "a?query", "a/#fragment",
+	} {
 		if got, err := parseEndpoint(given); err == nil {
 			t.Errorf("%q became %q", given, got.url)
 		}

@@ -110,9 +110,11 @@ impl Settings {
         let is_known = matches!(uri.scheme_str(), Some("http" | "https"));
         let authority = uri.authority().map_or("", |authority| authority.as_str());
         let is_complete = uri.host().is_some_and(|host| !host.is_empty())
-            && uri.port_u16().is_some()
+            && uri.port_u16().is_some_and(|port| port > 0)
             && !authority.contains('@');
-        if !is_known || !is_complete {
+        // A fragment is not part of a `Uri`.
+        let has_path = uri.path() != "/" || uri.query().is_some() || url.contains('#');
+        if !is_known || !is_complete || has_path {
             return Err(invalid(None));
         }
         endpoint
@@ -138,6 +140,11 @@ mod tests {
             ("http://127.0.0.1:99999", false),
             ("http://127.0.0.1:", false),
             ("http://user@127.0.0.1", false),
+            ("http://127.0.0.1:0", false),
+            ("http://127.0.0.1:7420/", true),
+            ("http://127.0.0.1:7420/path", false),
+            ("http://127.0.0.1:7420?query", false),
+            ("http://127.0.0.1:7420/#fragment", false),
             ("https://locks.example", true),
             ("https://[::1]:7420", true),
             ("ftp://locks.example", false),

@@ -53,6 +53,14 @@ function parseEndpoint(given: string): Endpoint {
   if (username || password) {
     throw new SettingsError("the URL has a user name or a password, which coordinators don't take");
   }
+  if (parsed.pathname !== "/" || parsed.search || parsed.hash) {
+    throw new SettingsError(
+      `${quoted} has a path: coordinators are at the root of their port; write ${protocol}//${parsed.host}`,
+    );
+  }
+  if (port === "0") {
+    throw new SettingsError(`the port of ${quoted} is not between 1 and 65535`);
+  }
   // `URL` drops the scheme's own port.
   const isExplicit = /:\d+$/.test(given.replace(/^[^:]+:\/\//, "").split(/[/?#]/)[0] ?? "");
   const schemes = protocol === "https:" ? "443" : "80";

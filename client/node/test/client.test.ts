@@ -346,7 +346,8 @@ describe("a client", () => {
   });
 
   test("refuses settings that can't be used", () => {
-    for (const url of ["ftp://host", "http://", "http://user@host", ""]) {
+    const paths = ["http://host/path", "host:7420?query", "http://host/#fragment"];
+    for (const url of ["ftp://host", "http://", "http://user@host", "", "host:0", ...paths]) {
       assert.throws(() => new NewClient(url), SettingsError, url);
     }
     assert.throws(() => new NewClient("http://example.com", { token: "secret" }), SettingsError);

@@ -161,7 +161,7 @@ async def test_nobody_to_connect_to_is_an_error_and_one_of_several_is_enough(sha
     with pytest.raises(leasehold_client.ConnectError) as failed:
         await leasehold_client.connect("http://127.0.0.1:1").open()
     assert failed.value.kind is leasehold_client.ConnectErrorKind.UNREACHABLE and failed.value.is_retryable
-    for endpoint in ("", "ftp://a", "http://a:x", "http://"):
+    for endpoint in ("", "ftp://a", "http://a:x", "http://", "a:0", "a/path", "a?query", "a/#fragment"):
         with pytest.raises(leasehold_client.ConnectError) as failed:
             leasehold_client.connect(endpoint)
         assert failed.value.kind is leasehold_client.ConnectErrorKind.INVALID_ENDPOINT

@@ -69,7 +69,8 @@ def _parse(url: str) -> Endpoint:
         raise _invalid(url) from None
     host = parts.hostname or ""
     has_more = "@" in parts.netloc or parts.path not in ("", "/") or parts.query or parts.fragment
-    if parts.scheme not in ("http", "https") or not host or has_more or parts.netloc.endswith(":") or " " in host:
+    is_wrong = parts.scheme not in ("http", "https") or not host or " " in host or parts.netloc.endswith(":") or port == 0
+    if is_wrong or has_more:
         raise _invalid(url)
     endpoint = Endpoint("", parts.scheme == "https", host, DEFAULT_PORT if port is None else port)
     return Endpoint(f"{parts.scheme}://{endpoint.authority}", endpoint.is_encrypted, host, endpoint.port)

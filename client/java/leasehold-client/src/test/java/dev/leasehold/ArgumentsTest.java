@@ -115,6 +115,9 @@ class ArgumentsTest {
             assertThrows(IllegalArgumentException.class, () -> wrong.apply(LeaseholdClient.builder(coordinator.url())).build());
         }
         assertThrows(IllegalArgumentException.class, () -> LeaseholdClient.builder(null));
+        for (String url : List.of("ftp://host", "http://", "http://user@host", "host:0", "host/path", "host?query", "host/#fragment")) {
+            assertThrows(IllegalArgumentException.class, () -> LeaseholdClient.builder(url).build(), url);
+        }
     }
 
     @Test

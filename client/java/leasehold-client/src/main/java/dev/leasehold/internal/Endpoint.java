@@ -10,6 +10,7 @@ import java.net.UnknownHostException;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
+import java.util.Set;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
@@ -58,6 +59,10 @@ public record Endpoint(String url, String host, int port, boolean isEncrypted) {
         if (authority.contains("@")) {
             throw new IllegalArgumentException("the URL has a user name or a password, which coordinators don't take");
         }
+        if (!Set.of("", "/").contains(uri.getRawPath()) || uri.getRawQuery() != null || uri.getRawFragment() != null) {
+            throw new IllegalArgumentException("\"" + given + "\" has a path: coordinators are at the root of their port; write "
+                    + scheme + "://" + authority);
+        }
         // Of a name with an underscore, URI knows no host.
         Matcher named = AUTHORITY.matcher(authority);
         if (uri.getHost() == null && !named.matches()) {
@@ -66,8 +71,8 @@ public record Endpoint(String url, String host, int port, boolean isEncrypted) {
         String host = uri.getHost() == null ? named.group(1) : uri.getHost().replace("[", "").replace("]", "");
         String number = uri.getHost() == null ? named.group(2) : uri.getPort() < 0 ? null : Integer.toString(uri.getPort());
         int port = number == null ? DEFAULT_PORT : Integer.parseInt(number);
-        if (port > LARGEST_PORT) {
-            throw new IllegalArgumentException("the port of \"" + given + "\" is more than " + LARGEST_PORT);
+        if (port < 1 || port > LARGEST_PORT) {
+            throw new IllegalArgumentException("the port of \"" + given + "\" is not between 1 and " + LARGEST_PORT);
         }
         return new Endpoint(scheme + "://" + authority(host, port), host, port, scheme.equals("https"));
     }
