@@ -6,6 +6,11 @@ CARGO ?= cargo
 TOOLS := target/tools
 BUF := $(TOOLS)/node_modules/.bin/buf
 
+# What is called redis-server for everything below. A shell without the server must not go on with the one that is installed.
+ifneq ($(TEST_SERVER),)
+export PATH := $(or $(shell tests/tools/server $(TEST_SERVER)),$(error no server $(TEST_SERVER) to test with)):$(PATH)
+endif
+
 .DEFAULT_GOAL := help
 .PHONY: help run cli build check test test-clients test-client outside soak drills planted torture torture-all fuzz bench bench-scaling bench-libraries bench-quick demo demo-scheduler lint lint-go lint-python lint-node fmt clippy doc buf deny ops portable portable-check portable-foreign deb dist check-dist package book proto-baseline proto-go proto-node openapi setup tools
 
