@@ -187,7 +187,13 @@ impl DownCause {
         if details.contains("max number of clients") {
             return Self::Full;
         }
-        if details.starts_with("unknown command") || details.contains("Unknown Redis command") {
+        let missing = [
+            "unknown command",
+            // From scripts; Valkey leaves the server's name out.
+            "Unknown Redis command called from",
+            "Unknown command called from",
+        ];
+        if missing.iter().any(|words| details.contains(words)) {
             return Self::CommandMissing;
         }
         if details.contains("user executing the script can't") {

@@ -37,11 +37,15 @@ pub(super) fn unfit(error: &ServerError) -> Option<DownCause> {
 
 /// Returns whether an error sends the command elsewhere or has it sent again, which is no refusal.
 pub(super) fn is_redirection(error: &ServerError) -> bool {
-    let is_moving = || {
-        let details = error.details();
-        details.is_some_and(|details| details.contains("non local key"))
-    };
-    matches!(error.code(), "NOSCRIPT" | "MOVED" | "ASK" | "TRYAGAIN") || is_moving()
+    matches!(error.code(), "NOSCRIPT" | "MOVED" | "ASK" | "TRYAGAIN") || met_moving_key(error)
+}
+
+/// Returns whether a script met a key of a slot that is moving to another node. The error has no code of its own, and Valkey words it
+/// differently.
+pub(super) fn met_moving_key(error: &ServerError) -> bool {
+    error.details().is_some_and(|details| {
+        details.contains("non local key") || details.contains("during rehashing of the slot")
+    })
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use super::{
     address::Address,
     batch::Item,
     errors::{call_error, link_error},
+    replies::met_moving_key,
     status::{DownCause, LinkError},
 };
 use crate::store::Stamped;
@@ -69,8 +70,7 @@ impl Refusal {
     /// Returns the refusal that the error of one command in a script means. A key that a call cannot name beforehand (see
     /// `lua/many.lua`) may be on another node while its slot moves; the script is idempotent, so it may run again.
     pub(super) fn of_command(error: &ServerError) -> Option<Self> {
-        let details = error.details()?;
-        details.contains("non local key").then_some(Self::TryAgain)
+        met_moving_key(error).then_some(Self::TryAgain)
     }
 
     /// Returns the error for the caller, if sending again failed too.
@@ -140,7 +140,8 @@ mod tests {
             Refusal::of_command(&error)
         };
         for text in [
-            // Redis 7, and 6.2.
+            // Valkey 8, Redis 7, and 6.2.
+            "ERR Unable to execute command 'exists' in script because undeclared keys were accessed during rehashing of the slot",
             "ERR Script attempted to access a non local key in a cluster node script: 1f, on @user_script:1.",
             "ERR Error running script (call to f_1f): @user_script:1: Lua script attempted to access a non local key in a \
              cluster node",
