@@ -226,17 +226,15 @@ pub(crate) async fn stays_closed_for_its_lock_delay(site: &Site) {
 
 /// A hold ends with its bound although its client is well, and its lock-delay follows.
 pub(crate) async fn ends_with_its_max_hold(site: &Site) {
-    // The next one asks meanwhile, while all other cases begin, which takes seconds on a busy machine.
     let (max_hold, delay) = (Duration::from_secs(10), Duration::from_secs(1));
     let mut holder = site.session(0).await;
+    let mut next = site.session(1).await;
     let asked = Instant::now();
     let bounded = held_for_at_most(max_hold, exclusive("locks/max-hold"));
     let lock = holder.take_one(closing_for(delay, bounded)).await;
     let view = site.view(1, "locks/max-hold").await;
     assert_eq!(view.holders[0].max_hold, wire(max_hold));
-    let mut next = site.session(1).await;
     let id = next.ask("locks/max-hold", None).await;
-    next.queued(id).await;
 
     let lost = holder.lost(max_hold + LATE).await.remove(0);
     assert!(asked.elapsed() >= max_hold);
