@@ -59,14 +59,14 @@ public record Endpoint(String url, String host, int port, boolean isEncrypted) {
         if (authority.contains("@")) {
             throw new IllegalArgumentException("the URL has a user name or a password, which coordinators don't take");
         }
-        if (!Set.of("", "/").contains(uri.getRawPath()) || uri.getRawQuery() != null || uri.getRawFragment() != null) {
-            throw new IllegalArgumentException("\"" + given + "\" has a path: coordinators are at the root of their port; write "
-                    + scheme + "://" + authority);
-        }
         // Of a name with an underscore, URI knows no host.
         Matcher named = AUTHORITY.matcher(authority);
         if (uri.getHost() == null && !named.matches()) {
             throw new IllegalArgumentException("\"" + given + "\" names no host");
+        }
+        if (!Set.of("", "/").contains(uri.getRawPath()) || uri.getRawQuery() != null || uri.getRawFragment() != null) {
+            throw new IllegalArgumentException("\"" + given + "\" has a path: coordinators are at the root of their port; write "
+                    + scheme + "://" + authority);
         }
         String host = uri.getHost() == null ? named.group(1) : uri.getHost().replace("[", "").replace("]", "");
         String number = uri.getHost() == null ? named.group(2) : uri.getPort() < 0 ? null : Integer.toString(uri.getPort());
