@@ -187,13 +187,11 @@ impl DownCause {
         if details.contains("max number of clients") {
             return Self::Full;
         }
-        let missing = [
-            "unknown command",
-            // From scripts; Valkey leaves the server's name out.
-            "Unknown Redis command called from",
-            "Unknown command called from",
-        ];
-        if missing.iter().any(|words| details.contains(words)) {
+        // From scripts, Valkey leaves the server's name out.
+        let from_scripts = ["Unknown Redis command", "Unknown command called from"];
+        if details.starts_with("unknown command")
+            || from_scripts.iter().any(|words| details.contains(words))
+        {
             return Self::CommandMissing;
         }
         if details.contains("user executing the script can't") {
@@ -276,6 +274,10 @@ mod tests {
             ("LOADING Redis is loading", DownCause::Loading),
             ("READONLY You can't write", DownCause::NotMaster),
             ("ERR unknown command 'EVALSHA'", DownCause::CommandMissing),
+            (
+                "ERR Unknown command called from script",
+                DownCause::CommandMissing,
+            ),
             // Redis 6.2, without and with pcall.
             (
                 "ERR Error running script (call to f_1): @user_script:1: -OOM no",
