@@ -6,7 +6,7 @@ CARGO ?= cargo
 TOOLS := target/tools
 BUF := $(TOOLS)/node_modules/.bin/buf
 
-# What is called redis-server for everything below. A shell without the server must not go on with the one that is installed.
+# The redis-server of everything below. If it cannot be had, make fails, and does not go on with the one that is installed.
 ifneq ($(TEST_SERVER),)
 export PATH := $(or $(shell tests/tools/server $(TEST_SERVER)),$(error no server $(TEST_SERVER) to test with)):$(PATH)
 endif

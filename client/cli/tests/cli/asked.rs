@@ -107,13 +107,11 @@ async fn a_leader_that_is_asked_for_lets_the_next_candidate_lead_and_campaigns_a
 async fn nobody_is_asked_for_what_no_session_holds() {
     let (_coordinator, endpoint) = started();
     let asked = output(&endpoint, &["release", "a", "--ask"]);
-    assert_eq!(
-        asked.ended(7).out,
-        "no session holds it; nobody was asked\n"
-    );
+    let nobody = "no session holds it; nobody was asked\n";
+    assert_eq!(asked.ended(7).out, nobody);
     let asked = output(&endpoint, &["release", "a", "--ask", "--holder", "7"]);
     let nobody = "no session holds it with the token 7; nobody was asked\n";
-    assert_eq!(asked.out, nobody);
+    assert_eq!(asked.ended(7).out, nobody);
     let long = "r".repeat(257);
     let refused = output(&endpoint, &["release", "a", "--ask", "--reason", &long]);
     refused.ended(64).says(&["INVALID_FIELD"]);

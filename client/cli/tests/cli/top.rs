@@ -70,30 +70,30 @@ fn lines(screen: &Screen) -> Vec<String> {
 async fn many_locks_are_shown_the_hottest_first_and_found() {
     let site = Site::start();
     let client = site.client("worker").await;
-    let _guards = many(&client, 200).await;
+    let _guards = many(&client, 500).await;
     let other = site.client("other").await;
-    let waiting = tokio::spawn(other.lock("many/171").into_future());
-    until_waiters(&client, "many/171", 1).await;
+    let waiting = tokio::spawn(other.lock("many/471").into_future());
+    until_waiters(&client, "many/471", 1).await;
     for size in SIZES {
         let mut top = site.top(size, &[]);
-        top.until_shown("200 held, 1 waiting");
+        top.until_shown("500 held, 1 waiting");
         top.until_shown("serving, store up");
         // Until then, a screen may be in part the one before.
         top.until("lock that is waited for, as the first", |screen| {
             let lines = lines(screen);
             let first = lines.iter().find(|line| line.starts_with("many/"));
             let cells: Vec<&str> = first.map_or("", |line| line).split_whitespace().collect();
-            cells.starts_with(&["many/171", "exclusive", "worker"]) && cells[cells.len() - 2] == "1"
+            cells.starts_with(&["many/471", "exclusive", "worker"]) && cells[cells.len() - 2] == "1"
         });
         let shown = lines(top.screen());
         assert!(shown.len() <= usize::from(size.1), "{shown:#?}");
         top.press("s");
         top.until_shown("sorted by rate");
-        top.press("/many/19");
+        top.press("/many/49");
         top.until("name that is looked for, alone", |screen| {
             let lines = lines(screen);
             let is_shown = |name: &str| lines.iter().any(|line| line.starts_with(name));
-            is_shown("many/199 ") && !is_shown("many/171")
+            is_shown("many/499 ") && !is_shown("many/471")
         });
         top.press("\rq");
         assert_eq!(top.until_ended().code(), Some(0));

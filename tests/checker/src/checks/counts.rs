@@ -1,6 +1,6 @@
 //! Losses that coordinators counted, beside those that clients had.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::{Kind, Limits, Verdict, faults_in, seconds};
 use crate::story::{Acquire, Counted, Hold, HoldEnd, Span, Story};
@@ -12,20 +12,22 @@ pub(super) fn check(story: &Story, limits: Limits, verdict: &mut Verdict) {
         // A history of no coordinators.
         return;
     }
-    let by_operator = |index: &usize| match &story.acquires[*index].hold {
-        Some(hold) => {
-            matches!(&hold.end, HoldEnd::Lost(at, _) if is_forced_alone(story, *at, limits))
+    let mut forced = BTreeMap::new();
+    for (index, acquire) in story.acquires.iter().enumerate() {
+        if let Some(hold) = &acquire.hold
+            && let HoldEnd::Lost(at, why) = &hold.end
+            && is_forced_alone(story, *at, limits)
+        {
+            forced.insert(index, (*at, why));
         }
-        None => false,
-    };
-    let forced: HashSet<usize> = (0..story.acquires.len()).filter(by_operator).collect();
+    }
     let (fits, unheard) = fits(story, limits);
     let of_forced: Vec<Vec<usize>> = fits
         .iter()
         .map(|fits| {
             fits.iter()
                 .copied()
-                .filter(|it| forced.contains(it))
+                .filter(|it| forced.contains_key(it))
                 .collect()
         })
         .collect();
@@ -49,14 +51,13 @@ pub(super) fn check(story: &Story, limits: Limits, verdict: &mut Verdict) {
         );
         verdict.broken(Kind::Miscounted, Some(lock), Span::at(loss.at), sentence);
     }
-    for index in forced.iter().filter(|index| !owners.contains_key(*index)) {
-        let acquire = &story.acquires[*index];
+    forced.retain(|index, _| !owners.contains_key(index));
+    for (index, (at, why)) in forced {
         let Acquire {
             client, ask, lock, ..
-        } = acquire;
-        let at = acquire.hold.as_ref().map_or(0, |hold| hold.end.at());
+        } = &story.acquires[index];
         let sentence = format!(
-            "{client} (acquire {ask}) lost {lock:?} at {}, by an operator alone, and no coordinator counted it",
+            "{client} (acquire {ask}) lost {lock:?} ({why}) at {}, by an operator alone, and no coordinator counted it",
             seconds(at)
         );
         verdict.broken(Kind::Miscounted, Some(lock), Span::at(at), sentence);

@@ -235,6 +235,7 @@ pub(crate) async fn ends_with_its_max_hold(site: &Site) {
     let view = site.view(1, "locks/max-hold").await;
     assert_eq!(view.holders[0].max_hold, wire(max_hold));
     let id = next.ask("locks/max-hold", None).await;
+    next.queued(id).await;
 
     let lost = holder.lost(max_hold + LATE).await.remove(0);
     assert!(asked.elapsed() >= max_hold);
